@@ -9,7 +9,7 @@ import pytest
 from generators import attempt, generators
 
 #: How many draws of each, fewer of those that take long; a campaign sets more.
-DRAWS, FEW = 8, {"scans": 3, "long": 3, "heads": 2, "lengths": 5, "plain": 5}
+DRAWS, FEW = 8, {"models": 2, "scans": 3, "long": 3, "heads": 2, "lengths": 5, "plain": 5}
 ASKED = int(os.environ.get("WEFT_DRAWS", "0"))
 
 

@@ -50,7 +50,7 @@ def patched_constants() -> list[str]:
 CONSTANTS = {
     "schedule/compile_options.py": {"_LEAST": "what options may be", "_MOST": "what options may be"},
     "schedule/options.py": {"RANGES": "what may be asked for", "_LARGEST_TILE": "what 64 bits hold"},
-    "schedule/decisions.py": {"_RANGES": "what may be spelled into a text"},
+    "schedule/decisions.py": {"_LARGEST_BLOCK": "what may be spelled into a text"},
     "schedule/memory_plan.py": {"ALIGNMENT": "what backends promise of memory", "_ORDERS": "a sign"},
     "schedule/min_cut.py": {"SINK": "the number of a node"},
     "schedule/relocatable.py": {"_KEY_BITS": "a format"},
@@ -63,6 +63,14 @@ CONSTANTS = {
         "_TILES": "what a tuner tries",
         "_CLAIMED": "what a tuner tries",
         "_DEEPEST": "what a tuner tries",
+    },
+    "schedule/gpu_knobs.py": {
+        "_WARPS": "what a tuner tries",
+        "_STAGES": "what a tuner tries",
+        "_GROUPS": "what a tuner tries",
+        "_SIDES, _SUMS": "what a tuner tries",
+        "_FARTHEST": "what a tuner tries",
+        "_MOST_LANES": "what a tuner tries",
     },
     "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
     "schedule/space.py": {

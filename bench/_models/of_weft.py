@@ -38,7 +38,7 @@ def _bytes(buffer: Buffer) -> int:
 
 def prepare() -> None:
     """What weft does once for all models: it loads its rooms, which is part of what importing costs."""
-    for name in ("Context", "param", "grad_update", "optim"):
+    for name in ("Context", "param", "data", "grad_update", "optim"):
         getattr(wf, name)
     wf.plan("i => i", 1)
 

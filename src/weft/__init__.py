@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.runtime.gradcheck import gradcheck as gradcheck
     from weft.schedule import CompileOptions as CompileOptions
+    from weft.schedule.gpu_model import Gpu as Gpu
     from weft.shape import Dim as Dim, Shape as Shape
     from weft.shape.named_sizes import sizes as sizes
     from weft.tensor.activations import (
@@ -208,6 +209,7 @@ _HOMES = {
     "runtime": "Context Device Event Function Pending Restored Routine Stream",
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
+    "schedule.gpu_model": "Gpu",
     "shape": "Dim Shape",
     "shape.named_sizes": "sizes",
     "tensor.activations": "elu gelu leaky_relu silu softplus",

@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -57,6 +58,7 @@ class Origin:
 HERE = Origin("", 0)
 
 
+@cache
 def is_own(file: str) -> bool:
     """Is a file of code weft's own? Its examples are users' programs."""
     return file.startswith(HOME) and not file.startswith(_EXAMPLES)
@@ -69,11 +71,15 @@ def user_origin() -> Origin | None:
         file = frame.f_code.co_filename
         if file == _COMMAND:
             return None
-        generated = file == "<string>" and frame.f_globals.get("__name__", "").startswith("weft.")  # by dataclasses
-        if not (is_own(file) or generated or file in _THROUGH):
+        if not (is_own(file) or file in _THROUGH or _is_generated(frame)):
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Is it code that a dataclass of weft's own has made?"""
+    return frame.f_code.co_filename == "<string>" and frame.f_globals.get("__name__", "").startswith("weft.")
 
 
 @dataclass(frozen=True, slots=True)

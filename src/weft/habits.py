@@ -99,6 +99,18 @@ _MODULE = _table(
         "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
+        "inference_mode enable_grad set_grad_enabled": "gradients are code that is asked for, wf.grad_update(loss), or there "
+        "are none",
+        "autocast amp GradScaler": 'wf.default_precision("bfloat16"); options=wf.CompileOptions(products="bfloat16")',
+        "autograd": "wf.grad(loss, w), or t.grad after wf.grad_update(loss)",
+        "vmap pmap": "data brings batch axes, wf.data(array, batch=1); devices share them by wf.train.data_parallel",
+        "distributed DataParallel": "wf.train.data_parallel(wf.Context(devices=2), loss_of, optimise)",
+        "Model Input keras models": _LAYER + "; wf.train.fit trains it",
+        "functional losses": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
+        "metrics callbacks": 'functions of wf.train.fit: metrics={"accuracy": wf.train.accuracy}, callbacks=[print]',
+        "jnp lax np": "functions are under wf: wf.exp, wf.einsum, wf.scan; arrays are NumPy's",
+        "utils": "wf.data.batches feeds a step, wf.summary(model) lists layers, wf.save and wf.load keep a state",
+        "state_dict load_state_dict": "ctx.state(model), ctx.restore(model, wf.load(path))",
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
     }
 )
@@ -114,6 +126,10 @@ _TENSOR = _table(
         "zero_ add_ mul_ copy_ fill_ sub_ at": "assign under @wf.cd: t[:] = x, t += x",
         "name names": "t.label is what it is called, t.named(…) calls it otherwise",
         "gradient zero_grad": "t.grad; t.zero_grads is code that clears gradients",
+        "contiguous": "leave it out: a tensor lies as it is computed",
+        "masked_fill": "wf.where(mask, value, t)",
+        "mT": '"...|ij => ...|ji" of wf.einsum; t.T swaps inputs and outputs',
+        "grad_fn is_leaf retain_graph data": "t.grad is its gradient, after wf.grad_update(loss); ctx[t] its value",
     }
 )
 _LAYERS = _table(
@@ -125,6 +141,16 @@ _LAYERS = _table(
         "fit": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "evaluate predict": "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+        "zero_grad": "wf.grad_update(loss) begins with gradients of 0",
+        "summary": "print(wf.summary(model))",
+        "compile": "wf.train.fit(model, loss, (x, y), optimise=lambda loss: wf.optim.adam(loss, lr=0.001))",
+        "save": "wf.save(path, ctx.state(model))",
+        "load load_weights": "ctx.restore(model, wf.load(path))",
+        "modules children named_modules layers": "print(wf.summary(model)); model['name'] is a part of it",
+        "weight kernel": "model['w'], a tensor; ctx[model['w']] is its value",
+        "bias": "model['b'], a tensor; ctx[model['b']] is its value",
+        "requires_grad_ freeze trainable": "an optimiser learns by patterns of labels (docs/optimisers.md)",
+        "half float double": 'wf.default_precision("bfloat16"), before the model is made',
         "generate": "wf.nn.generate(model, prompt, max_new=20), or make the model under @wf.nn.language_model",
     }
 )
@@ -140,6 +166,9 @@ _OPTIMISERS = _table(
         "clip_grad_value_ clip_grad_value clip": "wf.optim.clip_by_value(loss, 1.0)",
         "MultiSteps apply_every": "wf.optim.accumulate(loss, wf.optim.sgd(loss, lr=0.1), every=4, step=n)",
         "AveragedModel swa_utils ema_params": "wf.optim.ema(loss, decay=0.999)",
+        "zero_grad": "wf.grad_update(loss) begins with gradients of 0",
+        "apply_updates": "an optimiser is code that updates: wf.seq(wf.grad_update(loss), wf.optim.adam(loss))",
+        "Optimizer": "an optimiser of your own is a few lines under @wf.cd (docs/code.md)",
         "chain": "wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))",
     }
 )
@@ -157,10 +186,55 @@ _BLOCKS = _table(
         "adaptiveavgpool2d": "wf.nn.global_avg_pool",
         "module sequential modulelist": "a model is a function under @wf.op, which applies layers one after another",
         "parameter": 'a parameter is wf.param("w", o=8)',
-        "functional": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
+        "dataparallel distributeddataparallel": "wf.train.data_parallel(wf.Context(devices=2), loss_of, optimise)",
+        "init": 'a parameter says how it begins: wf.param("w", init=wf.kaiming())',
+        "utils": "wf.optim.clip_by_norm(loss, 1.0) clips, wf.data.buckets pads sequences",
+        "functional f": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
         "flatten identity": "a linear layer takes the whole output row, of any number of axes",
     }
 )
+
+_BATCHES = "wf.data.batches(x, y, size=32, shuffle=True) gives batches in each epoch"
+_FEEDING = _table(
+    {
+        "DataLoader dataloader loader Loader Dataset TensorDataset IterableDataset from_tensor_slices": _BATCHES,
+        "BatchSampler Sampler RandomSampler shuffle shuffled": _BATCHES,
+        "random_split train_test_split train_val_split": "train, test = wf.data.split(x, y, part=0.25)",
+        "pad_sequence padded_batch pad": "wf.data.buckets(sequences, size=32) pads batches of like lengths",
+        "batch": "wf.data.batches(x, y, size=32)",
+        "memmap open_memmap": "wf.data.mapped(path)",
+        "ByteLevelBPETokenizer AutoTokenizer": "wf.data.load_tokenizer(path), wf.data.byte_pairs(text, size)",
+        "MNIST": "wf.data.mnist()",
+    }
+)
+_FIT = "wf.train.fit(model, loss, (x, y), epochs=10)"
+_RUNNING = _table(
+    {
+        "Trainer trainer train Model compile run train_loop": _FIT,
+        "EarlyStopping": _FIT.replace("epochs=10", "validation=test, early_stopping=3"),
+        "ModelCheckpoint Checkpoint checkpoint save_checkpoint load_checkpoint save load": _FIT.replace(
+            "epochs=10", 'checkpoint="runs/first", resume=True'
+        )
+        + "; of a step wf.save(path, ctx.state(step))",
+        "Callback callbacks": _FIT.replace("epochs=10", "callbacks=[print]"),
+        "optimizer Optimizer optim": _FIT.replace("epochs=10", "optimise=lambda loss: wf.optim.adam(loss, lr=0.001)"),
+        "zero_grad backward": "wf.train.step(ctx, loss_of, optimise) does all of a step",
+        "metrics Accuracy": 'metrics={"accuracy": wf.train.accuracy}',
+        "DistributedDataParallel pmap": "wf.train.data_parallel(wf.Context(devices=2), loss_of, optimise)",
+        "train_step TrainState": "wf.train.step(ctx, loss_of, optimise)",
+        "test validate": "wf.train.evaluate(model, (x, y))",
+    }
+)
+
+
+def no_feed(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.data.name`, which there is not."""
+    return _missing(f"wf.data has no `{name}`", "wf.data.", name, known, _FEEDING)
+
+
+def no_training(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.train.name`, which there is not."""
+    return _missing(f"wf.train has no `{name}`", "wf.train.", name, known, _RUNNING)
 
 
 def no_name(name: str, known: Iterable[str]) -> NoSuchName:

@@ -18,6 +18,9 @@ from weft.backends.cuda import store
 from weft.backends.cuda.gpu_kernels import language_of
 from weft.loops import Buffer, Grid, Lanes, Product, Simt, parse
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
+from weft.schedule.decisions import read_decisions
+from weft.schedule.subjects import subjects
+from weft.schedule.tuned import Found, keep, machine_key
 
 
 def param(name: str = "w", **options: object) -> wf.Tensor:
@@ -42,6 +45,21 @@ def test_what_the_backend_offers(gpu: StandIn) -> None:
     assert not isinstance(cuda, Prompt), "what it is asked for is done later"
     assert cuda.places == {Grid, Lanes, Simt, Product}
     assert (cuda.name, cuda.fuses, cuda.count_devices()) == ("cuda", True, 1)
+
+
+def test_costs_are_asked_of_the_gpu_that_is_found(gpu: StandIn) -> None:
+    found = gpu.backend().described
+    assert (found.multiprocessors, found.shared_bytes, found.cache_bytes) == (108, 232448, 40 << 20)
+    assert found.bytes_per_s == pytest.approx(0.88 * 2.039e12, rel=1e-3)
+    assert found.flops_per_s == pytest.approx(wf.Gpu().flops_per_s * 108 * 1.41 / (132 * 1.98))
+    y = wf.tanh(wf.data(np.zeros((1024, 120), np.float32), batch=1)).named("y")
+    routines = [
+        wf.Context(gpu.backend()).compile(y.forward, keep=[y], options=wf.CompileOptions(gpu=one))
+        for one in (None, found, wf.Gpu(point_lanes=128))
+    ]
+    assert "on a grid by 1024" in routines[0].show("kernels"), "an H200 has too many multiprocessors for that"
+    assert routines[0].show("kernels") == routines[1].show("kernels")
+    assert "on a grid by 128" in routines[2].show("kernels"), "what is asked for goes before what is found"
 
 
 def test_gpus_count_as_long_as_they_are_alike() -> None:
@@ -475,9 +493,51 @@ def _kernels(gpu: StandIn) -> tuple[object, ...]:
     return ctx.compile((param(o=3) * 2.0).forward).kernels  # type: ignore[return-value]
 
 
-def test_how_kernels_run_is_not_tuned_and_not_decided_by_hand(gpu: StandIn) -> None:
-    ctx, _, doubled = doubling(gpu)
-    step = ctx.compile(doubled.forward)
-    for ask in (lambda: step.tune(seconds=0.1, show=False), lambda: step.decide({0: {"i0": "on vectors"}})):
-        with pytest.raises(wf.WeftError, match="how kernels run on a GPU is decided by passes alone"):
-            ask()
+def test_how_launches_run_is_decided_by_hand(gpu: StandIn) -> None:
+    ctx, doubled = wf.Context(gpu.backend()), (param(o=3, init=1.0) * 2.0).named("doubled")
+    step = ctx.compile(doubled.forward, keep=[doubled])
+    step()
+    before = np.array(ctx[doubled])
+    assert str(step.decisions()[0]) == "i0 on a grid by 4 with 1 warp"
+    step.decide({0: {"i0": "on a grid by 2 with 8 warps"}})
+    assert "on a grid by 2 with 8 warps" in step.show("kernels")
+    step()
+    np.testing.assert_array_equal(ctx[doubled], before)
+    for said, why in (
+        ({"i0": "in lanes by 4"}, "of `i0` only numbers may be others: on a grid by 4 with 1 warp"),
+        ({"i0": "on a grid by 3 with 1 warp"}, "3 lanes are no power of two"),
+        ({"i0": "cut by 2"}, "the loops of a launch stand as they do"),
+    ):
+        with pytest.raises(wf.WeftError, match="kernel 0 cannot run so") as caught:
+            step.decide({0: said})
+        assert why in caught.value.what
+
+
+def test_launches_are_tuned_and_what_is_found_is_used_later(
+    gpu: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    x = wf.data(np.linspace(-1, 1, 512, dtype=np.float32).reshape(16, 32), batch=1)
+    y = wf.softmax(wf.param("w", o=16, init=0.5) @ x).named("y")
+    ctx = wf.Context(gpu.backend())
+    options = wf.CompileOptions(tuned=str(tmp_path / "found.jsonl"))
+    step = ctx.compile(y.forward, keep=[y], options=options)
+    step()
+    before, runs = np.array(ctx[y]), [str(one) for one in step.decisions()]
+    report = step.tune(seconds=0.5, show=False)
+    assert sum(one.tried for one in report.kernels) > 0
+    step()
+    np.testing.assert_allclose(ctx[y], before, rtol=1e-5)
+    request = step.compiled.request
+    assert request is not None
+    _, stage = request.undecided()
+    subject = subjects(stage, request.task)[-1]
+    chosen = read_decisions({**subject.rules.texts, "i0": "on a grid by 2 with 2 warps"})
+    machine = machine_key(request.options.timed_on)
+    assert machine != machine_key(request.options.machine), "the GPU is part of it"
+    assert keep(options.tuned, [Found(subject.key, machine, chosen, 1e-9, 1.0)])
+    again = wf.Context(gpu.backend()).compile(y.forward, keep=[y], options=options)
+    assert "on a grid by 2 with 2 warps" in again.show("kernels")
+    assert runs[-1] not in map(str, again.decisions())
+    elsewhere = wf.Context(gpu.backend()).compile(y.forward, keep=[y], options=options.but(gpu=wf.Gpu()))
+    assert "on a grid by 2 with 2 warps" not in elsewhere.show("kernels"), "it was found on another GPU"

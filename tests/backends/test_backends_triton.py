@@ -63,6 +63,13 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "gather": lambda: wf.take(zeros(9, 5, label="table"), wf.data(np.zeros(7, np.int64), label="ids")),
+    "scatter": lambda: wf.einsum(
+        "...|d; ...|@v => v, d",
+        matrix(100, 300),
+        wf.data(np.zeros((100, 1), np.int32), batch=1, label="ids"),
+        v=9,
+        outside="skip",
+    ),
     "whole": lambda: wf.einsum("i|j => i|0", wf.data(np.zeros((20, 3), np.int32), batch=1) // 3, accum="min"),
 }
 

@@ -21,7 +21,7 @@ from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Memory
-from weft.loops import For, Grid, Lanes, Product, Program, Simt, Staged, buffers_of, show
+from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, buffers_of, show
 from weft.loops.interp import run
 from weft.loops.walk import free, parts, scoped
 from weft.ops import OPS
@@ -93,7 +93,7 @@ def is_triton(kernel: Kernel) -> bool:
     """Does a kernel run on a grid, or in blocks?"""
     first = kernel.body[0]
     blocks = isinstance(first, Staged) and first.what.blocks is not None
-    return blocks or (isinstance(first, For) and any(isinstance(one, Grid) for one in first.how))
+    return blocks or (isinstance(first, For) and any(isinstance(one, Grid | Owners) for one in first.how))
 
 
 def given_in(kernel: Kernel) -> tuple[str, ...]:
@@ -181,6 +181,11 @@ def check_generators() -> None:
             generators.attempt(import_module(f"generators.{name}").check, 17 + number, at)
 
 
+def _has_owners(tensor: wf.Tensor) -> bool:
+    routine = wf.Context(OnGrid()).compile(tensor.forward, keep=[tensor])
+    return "by owners" in routine.show("kernels")
+
+
 def check_programs() -> None:
     """Products, sums, softmax and the like, of sizes that blocks divide and that they do not."""
     random = np.random.default_rng(5)
@@ -209,6 +214,11 @@ def check_programs() -> None:
     image = values(2, 6, 5, 32)
     spec = "n|y=+p, x=+q, c; f, p, q, c => n|y, x, f"
     programs["windows of what is not finite"] = wf.einsum(spec, image, wf.data(infinite), p=3, q=3)
+    for order, accum, length in (("v, d", "+", 300), ("d, v", "max", 70), ("v, d", "*", 40), ("d, v", "+", 1100)):
+        ids = wf.data(random.integers(-2, 9, (length, 1)), batch=1)
+        spread = wf.einsum(f"...|d; ...|@v => {order}", values(length, 5), ids, v=7, accum=accum, outside="skip")
+        programs[f"scatter {order} {accum}"] = spread
+        assert _has_owners(spread)
     for name, tensor in programs.items():
         ours, meant = (wf.Context(one) for one in (InterpretedTriton(), "interp"))
         np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)

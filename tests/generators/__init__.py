@@ -7,6 +7,7 @@ a few draws of each; a campaign tries as many as one likes:
     python -m generators --seed 1 --count 5000            # from tests/, every generator
     python -m generators --only shapes --draw 1:4711      # one draw of one generator again
     python -m generators --simt --count 25                # on the SIMT threads of a GPU, which run on the host
+    python -m generators --grid --count 25                # cut into launches of a GPU, which are interpreted
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pkgutil import iter_modules
 import numpy as np
 
 import weft as wf
+from generators._settings import drawn
 
 Check = Callable[[np.random.Generator], None]
 
@@ -34,7 +36,7 @@ def draw(seed: int, number: int) -> np.random.Generator:
 
 
 def attempt(check: Check, seed: int, number: int) -> None:
-    """Check one draw. In every other one, loops are worth threads and contractions worth tiles however small."""
-    small = {"chunk_ns": 1, "contraction_points": 4} if number % 2 else {}
-    with wf.config.using(verify=True, **small):
+    """Check one draw: every other one with what weft chooses, the others with the lines that passes draw drawn too."""
+    settings = drawn(np.random.default_rng([seed, number, 1])) if number % 2 else {}
+    with wf.config.using(verify=True, **settings):
         check(draw(seed, number))

@@ -11,6 +11,7 @@ import traceback
 from rich.progress import track
 
 from backends.simt_host import OnHost
+from backends.triton_interpreted import OnGrid
 from generators import Check, attempt, generators
 from weft import backends
 
@@ -23,10 +24,11 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=sorted(generators()), help="this generator; may be repeated")
     parser.add_argument("--draw", metavar="SEED:NUMBER", help="one draw again, with its traceback")
     parser.add_argument("--simt", action="store_true", help="what is compiled in C runs on SIMT threads, on the host")
+    parser.add_argument("--grid", action="store_true", help="what is compiled in C is cut for a GPU, and interpreted")
     parser.add_argument("--cuda", action="store_true", help="what is compiled in C runs on the GPU of this machine")
     options = parser.parse_args()
-    if options.simt or options.cuda:
-        backends._BACKENDS["cc"] = OnHost if options.simt else backends._BACKENDS["cuda"]
+    if options.simt or options.grid or options.cuda:
+        backends._BACKENDS["cc"] = OnHost if options.simt else OnGrid if options.grid else backends._BACKENDS["cuda"]
         os.environ["WEFT_BACKEND"] = "cc"
     chosen = {name: check for name, check in generators().items() if not options.only or name in options.only}
     if options.draw:

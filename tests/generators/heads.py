@@ -22,7 +22,7 @@ def check(rng: np.random.Generator) -> None:
     sizes |= {str(rng.choice(["t", "s"])): int(rng.integers(64, 140))} if rng.random() < 0.5 else {}
     loss, params, shown = _program(rng, sizes)
     kept = [loss, *(one.grad for one in params)]
-    options = wf.CompileOptions(machine=_machine(rng, sizes), contraction_points=int(rng.choice([64, 1024])))
+    options = wf.config.options.but(machine=_machine(rng, sizes), contraction_points=int(rng.choice([64, 1024])))
     options = options.but(large_contraction_points=options.contraction_points)
     values = {one: rng.uniform(-1, 1, one.dims.array_shape) for one in params}
     found = []

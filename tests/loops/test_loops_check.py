@@ -195,3 +195,4 @@ for i in range(4) on vectors:
     with pytest.raises(MalformedLoops, match="an iteration may touch a cell of `t` twice"):
         check(parse(text))
     check(parse(text.replace("t[i, i]", "t[i, 2]")))
+    check(parse(text.replace("on vectors", "in lanes by 4")))  # a statement at a time, for all lanes

@@ -175,3 +175,14 @@ def test_wrong_use_is_told(wrong: object, what: str) -> None:
     with pytest.raises(wf.WeftError) as caught:
         wrong()  # type: ignore[operator]
     assert caught.value.what.startswith(what)
+
+
+def test_channels_that_come_first_are_noticed() -> None:
+    """Of what is given, by sizes that images have; what layers compute may have any."""
+    first, last = (wf.data(np.ones(shape, "float32"), batch=1) for shape in ((2, 3, 8, 8), (2, 8, 8, 3)))
+    conv = wf.nn.conv2d(out_channels=4, label="conv")
+    with pytest.warns(wf.WeftWarning, match="its channels seem to come first") as caught:
+        conv(first)
+    assert "np.moveaxis(array, 1, -1)" in str(caught[0].message)
+    wf.nn.conv2d(out_channels=4, label="other")(last)
+    wf.nn.conv2d(out_channels=4, label="third")(wf.relu(first))

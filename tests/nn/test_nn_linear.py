@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -150,3 +152,29 @@ def test_an_id_outside_of_the_vocabulary_is_told_so() -> None:
     with pytest.raises(wf.IndexOutOfBounds) as caught:
         wf.Context("interp")[wf.nn.embedding(ids, vocabulary=5, o=2)]
     assert caught.value.what == "`ids[1, 0]` is 5, and the positions along `vocabulary` are from 0 to 4"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda x: wf.nn.linear(x, o=1, label="first"),
+        lambda x: wf.sum(x),
+        lambda x: wf.mean(x, "...|... => ...|0"),
+        lambda x: wf.nn.mlp(hid_dims=[3], o=1, label="first")(x),
+    ],
+)
+def test_what_one_number_is_mapped_from_need_not_be_said(number: Callable[[wf.Tensor], wf.Tensor]) -> None:
+    x = wf.data(np.ones((5, 3), "float32"), batch=1)
+    second = wf.nn.linear(o=4, label="second")
+    assert str(second(number(x)).dims) == "5|4"
+    assert str(second["w"].dims) == "1->4"
+
+
+def test_ids_outside_say_what_the_layer_can_be_given() -> None:
+    ids = wf.data(np.array([3, 12]), batch=1, label="ids")
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        wf.Context("interp")[wf.nn.embedding(ids, vocabulary=10, o=4)]
+    assert caught.value.fix.startswith("pass others, or have more of them: vocabulary=13; wf.take and wf.einsum can be")
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        wf.Context("interp")[wf.take(wf.param("t", o=(10, 4)), ids)]
+    assert caught.value.fix.startswith("pass others, or say what is meant: outside=")

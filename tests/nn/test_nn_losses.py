@@ -210,3 +210,16 @@ def test_ids_and_one_hot_labels_are_told_apart(wrong: Callable[[], object], fix:
     with pytest.raises(wf.ShapeError) as caught:
         wrong()
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("cross_entropy", [wf.nn.cross_entropy, wf.cross_entropy])
+@pytest.mark.parametrize("scores", [lambda x: x, lambda x: wf.nn.linear(o=3, label="m")(x)])
+def test_scores_and_ids_the_other_way_round_are_told(
+    cross_entropy: Callable[..., wf.Tensor], scores: Callable[[wf.Tensor], wf.Tensor]
+) -> None:
+    x, y = wf.data(np.ones((5, 3), "float32"), batch=1, label="x"), wf.data(np.zeros(5, "int32"), batch=1, label="y")
+    logits = scores(x)
+    with pytest.raises(wf.WeftError, match="takes scores first and then ids, and `y` has whole numbers") as caught:
+        cross_entropy(y, logits)
+    assert caught.value.fix == f"swap them: cross_entropy({logits.label}, y)"
+    assert cross_entropy(logits, y).dims.count in (1, 5)

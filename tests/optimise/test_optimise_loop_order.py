@@ -8,7 +8,7 @@ import pytest
 
 from loops.written import program, text
 from weft.loops.nests import nests
-from weft.optimise.loop_order import ordered, sums_inside
+from weft.optimise.loop_order import is_reorderable, ordered, sums_innermost, sums_inside
 
 CASES = {
     "cells in memory order": (
@@ -65,6 +65,20 @@ def test_before_and_after(name: str) -> None:
 def test_an_accumulation_that_minds_its_order_keeps_it() -> None:
     (nest,) = nests(program("for j in range(3):\n    for i in range(4):\n        V[i] /= X[i, j]"))
     assert ordered(nest) is nest
+
+
+@pytest.mark.parametrize("cell", ["V[0]", "C[i + j]", "V[mod(i + j, 4)]"])
+def test_the_last_value_stored_into_a_cell_stays_the_last(cell: str) -> None:
+    (nest,) = nests(program(f"for i in range(3):\n    for j in range(4):\n        {cell} = X[j, i]"))
+    assert ordered(nest) == nest
+    assert sums_innermost(nest) == nest
+    assert not is_reorderable(nest)
+
+
+def test_cells_stored_into_once_are_in_memory_order_whatever_their_subscripts() -> None:
+    (nest,) = nests(program("for j in range(3):\n    for i in range(4):\n        C[3 * i + j] = X[i, j]"))
+    assert [name for name, _ in ordered(nest).loops] == ["i", "j"]
+    assert is_reorderable(nest)
 
 
 @pytest.mark.parametrize(("order", "inside"), [("ij", True), ("ji", False)])

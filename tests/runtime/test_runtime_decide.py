@@ -48,6 +48,11 @@ def test_decisions_are_values() -> None:
             "kernel 0 cannot run so: it has no loop `i7`, or it is a product's",
             "decisions()[0]",
         ),
+        (
+            {0: {"i0": "in lanes by 999999"}},
+            "kernel 0 cannot run so: 'in lanes by 999999' is out of range",
+            "decide says how",
+        ),
         ({0: {"i0": "quickly"}}, "kernel 0 cannot run so: 'quickly' does not say how a loop runs", "decide says how"),
         ({0: "i0 on vectors"}, "decisions about kernel 0 are given as texts by loop, not as str", '{"i0": '),
         ({0: {"i0": "on vectors"}}, "kernel 0 cannot run so: ", "decisions()[0]"),

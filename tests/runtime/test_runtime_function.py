@@ -401,8 +401,14 @@ def test_an_input_has_no_value_outside_a_call() -> None:
             ask()
     assert x not in ctx
     assert fixed * 2.0 not in ctx
-    with pytest.raises(wf.ShapeError, match="the size `batch` of input `x` is decided by each call"):
-        (x * 2.0).dims
+    doubled = x * 2.0
+    with pytest.raises(wf.ShapeError, match="the size `batch` of input `x` is decided by each call") as caught:
+        doubled.dims
+    assert caught.value.origin is not None
+    assert caught.value.origin.code.startswith("doubled.dims"), "the line that needs the size"
+    (note,) = caught.value.notes
+    assert "`x` was made at" in note
+    assert 'wf.input("x"' in note, "and the line of the input"
 
 
 def test_nothing_that_stays_depends_on_the_length() -> None:

@@ -43,8 +43,9 @@ from weft.loops import (
     check,
 )
 from weft.loops.interp import run, run_scalar
-from weft.loops.legality import illegal, unfit
+from weft.loops.legality import illegal
 from weft.loops.names import distinct
+from weft.loops.product_legality import unfit
 from weft.loops.walk import around, everything, with_body
 from weft.ops import Num, call
 from weft.ops.dtypes import numpy_type

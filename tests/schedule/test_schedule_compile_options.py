@@ -46,6 +46,7 @@ OTHERS = {
     "thresholds": wf.Thresholds(tile_rows=7),
     "tuned": "other.jsonl",
     "products": "bfloat16",
+    "gpu": wf.Gpu(multiprocessors=80),
 }
 UNSEEN = {"strict", "verify", "kept_programs", "tuned"}
 
@@ -102,6 +103,7 @@ def test_two_compilations_of_a_program_are_the_same() -> None:
         ),
         ({"schedule": 3}, "config.schedule is a wf.tc.Options, not 3", "schedule=wf.tc.Options(threads=2)"),
         ({"machine": None}, "config.machine is a wf.Machine, not None", "machine=wf.Machine.here()"),
+        ({"gpu": "H100"}, "config.gpu is a wf.Gpu, or None, not 'H100'", "gpu=wf.Gpu(multiprocessors=108)"),
         ({"optimise": 1}, "config.optimise is True or False, not 1", "wf.CompileOptions(optimise=True)"),
     ],
 )

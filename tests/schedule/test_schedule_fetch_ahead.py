@@ -47,6 +47,19 @@ def test_before_and_after() -> None:
     assert sorted(fetching(before, DEFAULTS.but(machine=SMALL)).splitlines()) == sorted(after.splitlines())
 
 
+def test_loops_that_run_as_one_with_others_are_left_alone() -> None:
+    def within(how: str) -> str:
+        head, rest = written(100, 4).split("for i in")
+        inner = "".join(f"    {line}\n" for line in f"for i in{rest}".splitlines())
+        return f"{head}for b in range(5){how}:\n{inner}".replace("[i, ", "[b, i, ").replace("[100,", "[5, 100,")
+
+    options = DEFAULTS.but(machine=SMALL)
+    assert "for i in range(100) fetching 1 ahead:" in fetching(within(""), options)
+    after = fetching(within(" collapsed by 2"), options)
+    assert "ahead" not in after
+    check(parse(after))
+
+
 @pytest.mark.parametrize(
     ("text", "machine"),
     [

@@ -19,6 +19,7 @@ from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
 from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.launches import launches
 from weft.schedule.on_grid import on_grid
+from weft.schedule.owned_rows import by_owners
 from weft.schedule.split_sums import split_sums
 
 BUFFERS = {
@@ -165,6 +166,33 @@ def test_long_sums_are_cut_into_strips() -> None:
     )
 
 
+def test_kernels_are_shaped_for_the_gpu_that_is_asked_for() -> None:
+    x = wf.data(np.zeros((64, 4096), np.float32), batch=1)
+    texts = []
+    for gpu in (None, wf.Gpu(row_lanes=1024)):
+        y = wf.softmax(x).named("y")
+        routine = wf.Context(OnGrid()).compile(y.forward, keep=[y], options=wf.CompileOptions(gpu=gpu))
+        texts.append(routine.show("kernels"))
+    assert "in lanes by 4096" in texts[0]
+    assert "in lanes by 1024" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"multiprocessors": 0}, "Gpu.multiprocessors is a number above 0, not 0"),
+        ({"bytes_per_s": "fast"}, "Gpu.bytes_per_s is a number above 0, not 'fast'"),
+        ({"thread_cells": ()}, "Gpu.thread_cells is a tuple of tuples of numbers above 0, not ()"),
+        ({"narrow_blocks": ((64, 64),)}, "Gpu.narrow_blocks is a tuple of tuples of numbers above 0, not ((64, 64),)"),
+    ],
+)
+def test_there_is_no_such_gpu(wrong: dict[str, object], what: str) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wf.Gpu(**wrong)  # type: ignore[arg-type]
+    assert caught.value.what == what
+    assert "wf.Gpu(multiprocessors=108)" in str(caught.value)
+
+
 def test_statements_that_share_a_variable_are_one_launch() -> None:
     found = launches(
         read("""
@@ -252,6 +280,85 @@ def test_any_pass_of_a_gpu_can_be_shown() -> None:
 def test_launches_compute_what_the_program_does(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     with wf.config.using(verify=True, contraction_points=4):
         agree(sample, optimiser, OnGrid(), visits)
+
+
+SCATTER = """
+    ids: int64[8, 1024]
+    values: float32[8, 1024, 768]
+    g: float32[768, 50304]
+    for d in range(768):
+        for b in range(8):
+            for t in range(1024):
+                row: int64 = ids[b, t]
+                if 0 <= row < 50304:
+                    g[d, row] += values[b, t, d]
+"""
+
+
+def owned(text: str) -> str | None:
+    made = by_owners(parse(dedent(text).lstrip()).body, USUAL_GPU)
+    return None if made is None else show(check(Program(made)))
+
+
+def test_cells_that_positions_choose_have_owners() -> None:
+    found = owned(SCATTER)
+    assert found is not None
+    same(
+        found,
+        """
+            for d in range(768) on a grid by 256 with 4 warps:
+                for b in range(8) collapsed by 2, by owners in blocks of 1024 by 16 with 4 warps:
+                    for t in range(1024):
+                        row: int64 = ids[b, t]
+                        if 0 <= row < 50304:
+                            g[d, row] += values[b, t, d]
+        """,
+    )
+
+
+def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
+    found = owned("""
+        ids: int64[512]
+        values: float32[512, 128]
+        g: float32[256, 128]
+        for t in range(512):
+            if 0 <= ids[t] < 256:
+                for d in range(128):
+                    g[ids[t], d] max= values[t, d]
+    """)
+    assert found is not None
+    same(
+        found,
+        """
+            for d in range(128) on a grid by 128 with 4 warps:
+                for t in range(512) by owners in blocks of 1024 by 16 with 4 warps:
+                    if 0 <= ids[t] < 256:
+                        g[ids[t], d] max= values[t, d]
+        """,
+    )
+
+
+def test_what_has_no_owners() -> None:
+    assert owned(SCATTER.replace("8", "1").replace("1024", "1")) is None, "in order it is done at once"
+    assert owned(SCATTER.replace("range(1024)", "range(8388608)").replace("1024]", "8388608]")) is None, "too many"
+    assert owned(SCATTER.replace("+=", "=")) is None, "the last of them counts"
+    assert owned(SCATTER.replace("g[d, row] +=", "g[d, t] +=")) is None, "loops alone choose the cell"
+    assert owned(SCATTER.replace("values[b, t, d]", "values[b, t, d] * g[d, row]")) is None, "it reads its cells"
+
+
+@pytest.mark.parametrize(
+    ("how", "body", "why"),
+    [
+        ("blocks of 48 by 16", "y[int64(z[i])] += 1.0", "48 lanes are no power of two"),
+        ("blocks of 64 by 128", "y[int64(z[i])] += 1.0", "128 lanes are no power of two up to 64"),
+        ("blocks of 64 by 16", "y[int64(z[i])] = 1.0", "it does more than accumulate into cells"),
+        ("blocks of 64 by 16", "y[int64(z[i])] -= 1.0", "values of `sub` may not come in any order"),
+        ("blocks of 64 by 16", "y[int64(y[i])] += 1.0", "it reads `y`, which it accumulates into"),
+    ],
+)
+def test_what_owners_cannot_do(how: str, body: str, why: str) -> None:
+    with pytest.raises(MalformedLoops, match=why):
+        check(read(f"for i in range(64) by owners in {how} with 4 warps:\n    {body}\n"))
 
 
 def test_a_product_whose_points_meet_in_a_cell_has_no_blocks() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +17,24 @@ from weft.backends import Executable
 from weft.loops import For, How, Stmt, Store
 from weft.loops.walk import everything
 from weft.runtime import Routine
-from weft.schedule import PASSES, UNOPTIMISED, BrokenPass, Kernel, Task, pipeline, schedule, show_kernels, stages
+from weft.schedule import (
+    GPU_PASSES,
+    PASSES,
+    UNOPTIMISED,
+    BrokenPass,
+    Kernel,
+    Task,
+    pipeline,
+    schedule,
+    show_kernels,
+    stages,
+)
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+TESTS = Path(__file__).parents[1]
+README = TESTS.parent / "src" / "weft" / "schedule" / "README.md"
 
 
 def compiled(backend: wf.Context | None = None) -> Routine:
@@ -35,6 +52,17 @@ def test_every_pass_says_what_it_does_and_shows_it() -> None:
         first, *rest = (one.run.__doc__ or "").strip().splitlines()
         assert first.endswith("."), one.name
         assert "becomes" in "".join(rest), f"{one.name}: before and after"
+
+
+@pytest.mark.parametrize("name", sorted({one.name for one in (*PASSES, *GPU_PASSES)}))
+def test_every_pass_is_in_the_tables_and_has_a_test_file_of_its_own(name: str) -> None:
+    """The room's README says where each pass is; one of those modules is tried in a file that bears its name."""
+    rows = [line.split(" | ") for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    where = [row[-1] for row in rows if name in row[0].removeprefix("| ").split(", ")]
+    assert where, f"the README of schedule does not tell where `{name}` is"
+    modules = [one.rpartition("/")[2] for text in where for one in re.findall(r"([\w/]+)\.py", text)]
+    tried = [one for one in modules if [*TESTS.rglob(f"test_*_{one}.py")]]
+    assert tried, f"there is no test file of {' or '.join(modules)}"
 
 
 def test_any_pass_can_be_shown() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from weft.loops import Program, buffers_of, check, parse, show
+from weft.loops import For, Program, buffers_of, check, parse, show
 from weft.loops.interp import run
-from weft.schedule.nodes import as_kernels
+from weft.schedule.nodes import Kernel, as_kernels, as_program, with_shared_loops
 from weft.schedule.straight_first import straight_first
 
 HEAD = "n: float32[1]\nm: float32[1]\nw: float32[4]\nv: float32[4]\n"
@@ -59,3 +59,17 @@ def test_it_computes_what_it_did(names: list[str]) -> None:
         found.append({buffer.name: array for buffer, array in memory.items()})
     for name, array in found[0].items():
         np.testing.assert_array_equal(array, found[1][name])
+
+
+def test_nothing_comes_between_what_shares_the_iterations_of_a_loop() -> None:
+    text = "for t in range(3):\n    w[t + 1] = w[t] + v[t]\n    v[t + 1] = w[t + 1] * 2.0"
+    first, second = as_kernels(check(parse(HEAD + "w[0] = 1.0\nv[0] = 1.0")))
+    (loop,) = check(parse(HEAD + text)).body
+    assert isinstance(loop, For)
+    inner = [Kernel((), (stmt,), shared=((1, "t", 3),)) for stmt in loop.body]
+    (last,) = as_kernels(check(parse(HEAD + "m[0] = w[3]")))
+    moved = straight_first([first, second, *inner, last])
+    assert [one.shared for one in moved] == [(), *[((1, "t", 3),)] * 2, ()]
+    memory = {buffer: np.ones(buffer.shape, np.float32) for buffer in buffers_of(parts(*LINES))}
+    run(as_program(with_shared_loops(moved)), memory, {})
+    assert {buffer.name: array[0] for buffer, array in memory.items()}["m"] == 18  # 1 + 1, 2 + 4, 6 + 12

@@ -284,3 +284,13 @@ def test_sums_over_rows_are_rounded_as_often_as_is_promised() -> None:
     assert "t_block" in step.show("kernels")
     exact = np.einsum("ts,te->se", ctx[p].astype("float64"), ctx[o].astype("float64"))
     assert np.abs(ctx[g] - exact).max() <= 40 * np.finfo("float32").eps * exact.max()
+
+
+def test_no_strip_is_longer_than_there_are_rows() -> None:
+    lines = wf.Thresholds(tile_rows=8, strip_rows_least=1, strip_rows_most=1)
+    cost = StripCost(replace(COMMON, caches=(16, 64)), thresholds=lines)
+    for rows in (4, 8, 9):
+        found = before(ATTENTION, rows)
+        cut = strip_mined(found, [one.target for one in found if one.target.name == "o"], 1, cost)
+        assert all(size > 0 for one in cut for _, size in one.loops)
+        assert any("strip" in name for one in cut for name, _ in one.loops) == (rows >= 8)

@@ -10,6 +10,7 @@ import pytest
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
 from weft.loops.annotations import parts_of, staged_product
+from weft.loops.product_legality import unfit
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.machine import Machine
 from weft.ops import Call, Num
@@ -78,8 +79,8 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
         ("ki;kj=>ji", (64, 80, 48), f"left j; right i; sums k {TILES}, then along columns on vectors"),
         (
             "ik;jk=>ij",
-            (64, 80, 5000),
-            f"{TILES}, transposed panels of 834, groups of 32 tiles, parts of 64 by 14, then",
+            (64, 80, 12000),
+            f"{TILES}, transposed panels of 4000, groups of 32 tiles, parts of 64 by 14, then",
         ),
         ("ilk;klj=>ij", (64, 80, 5, 9), f"sums l, k {TILES}, unrolled, then along columns on vectors"),
         ("ikl;klj=>ij", (64, 80, 9, 5), f"{TILES}, then along columns on vectors, loops collapsed by 1 and 1 and 2"),
@@ -91,9 +92,9 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
             "panels, copied strips of rows by 8, groups of 32 tiles by 8 panels, parts of 69",
         ),
         ("ki;kj=>ij", (64, 80, 480), f"left i; right j; sums k {TILES}, parts of 69, then along columns"),
-        ("kil;klj=>ij", (64, 80, 784, 16), f"{TILES}, copied panels of 56, groups of 32 tiles, parts of 64 by 14"),
-        ("kil;klj=>ij", (64, 80, 16, 784), f"{TILES}, copied panels of 1, groups of 32 tiles, parts of 64 by 14"),
-        ("hik;jk=>ihj", (64, 80, 5000, 0, 3), f"left h, i; right j; sums k {TILES}, transposed panels of 834, parts"),
+        ("kil;klj=>ij", (64, 80, 784, 16), f"{TILES}, copied panels of 196, groups of 32 tiles, parts of 64 by 14"),
+        ("kil;klj=>ij", (64, 80, 16, 784), f"{TILES}, copied panels of 4, groups of 32 tiles, parts of 64 by 14"),
+        ("hik;jk=>ihj", (64, 80, 12000, 0, 3), f"left h, i; right j; sums k {TILES}, transposed panels of 4000, parts"),
         ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 1 row by 5 vectors of 16, then along columns on vectors"),
         ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 7 rows by 2 vectors of 16, then along columns on vectors"),
     ],
@@ -101,6 +102,17 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
     (found,) = tiled([contraction(text, **dict(zip("ijklh", sizes, strict=False)))])
     assert head in show(check(Program((found,)))).splitlines()[0]
+
+
+def test_vectors_lie_along_no_sums_where_there_are_none() -> None:
+    staged = contraction("i;j=>ij", i=64, j=80)
+
+    def problem(tile: Tile) -> str:
+        return unfit(Staged(replace(staged.what, tile=tile), staged.body))
+
+    assert problem(Tile(rows=1, vectors=3, lanes=16)) == ""
+    assert "no sums" in problem(Tile(rows=2, vectors=4, lanes=16, dot=True))
+    assert "no sums" in problem(Tile(rows=1, vectors=3, lanes=16, panel="transposed"))
 
 
 def test_a_product_whose_panels_are_too_deep_is_loops() -> None:
@@ -247,7 +259,7 @@ def in_semiring(staged: Staged, *ops: str) -> Staged:
 
 
 def test_other_semirings_have_neither_parts_nor_vectors_along_sums() -> None:
-    deep, small = contraction("ik;jk=>ij", i=64, j=512, k=5000), contraction("ik;jk=>ij", i=4, j=9, k=4096)
+    deep, small = contraction("ik;jk=>ij", i=64, j=512, k=12000), contraction("ik;jk=>ij", i=4, j=9, k=4096)
     assert (shape_of(deep, DEFAULTS).parts, shape_of(deep, DEFAULTS).block > 0, shape_of(small, DEFAULTS).dot) == (
         (64, 14),
         True,
@@ -296,7 +308,7 @@ def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:
 
 
 def test_rows_of_several_loops_share_a_block_if_they_are_few() -> None:
-    staged = contraction("hik;jk=>ihj", h=3, i=64, j=80, k=5000)
+    staged = contraction("hik;jk=>ihj", h=3, i=64, j=80, k=12000)
     for most, group in ((192, 0), (191, 32)):
         tile = shape_of(staged, DEFAULTS.but(thresholds=Thresholds(group_rows=most)))
         assert (tile.block > 0, tile.group) == (True, group)

@@ -77,8 +77,17 @@ int cuDeviceCanAccessPeer(int *can, int device, int other) { return *can = 1, OK
 
 int cuDeviceGetAttribute(int *found, int attribute, int device)
 {
-    *found = attribute == 75 ? major : attribute == 76 ? minor : attribute == 97 ? 232448 : 1;
-    return OK;
+    switch (attribute) { /* those of cuda.h; multiprocessors, clocks and memory are an A100's */
+    case 13: return *found = 1410000, OK;
+    case 16: return *found = 108, OK;
+    case 36: return *found = 1593000, OK;
+    case 37: return *found = 5120, OK;
+    case 38: return *found = 40 << 20, OK;
+    case 75: return *found = major, OK;
+    case 76: return *found = minor, OK;
+    case 97: return *found = 232448, OK;
+    }
+    return *found = 1, OK;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)

@@ -454,3 +454,59 @@ def test_signatures_are_real() -> None:
 def test_public_functions_pickle() -> None:
     for function in (wf.relu, wf.einsum, wf.where, wf.optim.sgd):
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+@pytest.mark.parametrize(
+    ("get", "fix"),
+    [
+        (lambda: wf.data.DataLoader, "wf.data.batches(x, y, size=32, shuffle=True)"),  # type: ignore[attr-defined]
+        (lambda: wf.data.random_split, "wf.data.split(x, y, part=0.25)"),  # type: ignore[attr-defined]
+        (lambda: wf.data.batche, "did you mean wf.data.batches?"),  # type: ignore[attr-defined]
+        (lambda: wf.train.Trainer, "wf.train.fit(model, loss, (x, y), epochs=10)"),  # type: ignore[attr-defined]
+        (lambda: wf.train.EarlyStopping, "early_stopping=3"),  # type: ignore[attr-defined]
+        (lambda: wf.train.evaluat, "did you mean wf.train.evaluate?"),  # type: ignore[attr-defined]
+        (lambda: wf.nn.Linear, "write wf.nn.linear"),
+        (lambda: wf.nn.Module, "a model is a function under @wf.op"),
+        (lambda: wf.nn.functional, "functions are under wf"),
+        (lambda: wf.nn.DataParallel, "wf.train.data_parallel("),
+        (lambda: wf.optim.Adam, "write wf.optim.adam(loss, lr=0.1)"),
+        (lambda: wf.optim.zero_grad, "wf.grad_update(loss) begins with gradients of 0"),
+        (lambda: wf.no_grad, "wf.stop_gradient(t)"),  # type: ignore[attr-defined]
+        (lambda: wf.autocast, "wf.default_precision("),  # type: ignore[attr-defined]
+        (lambda: wf.vmap, "wf.data(array, batch=1)"),  # type: ignore[attr-defined]
+        (lambda: X.backward(), "wf.grad_update(loss)"),
+        (lambda: X.to("cuda"), "wf.cast("),
+        (lambda: X.item(), "ctx[t] is a NumPy array"),
+        (lambda: X.detach(), "wf.stop_gradient(t)"),
+        (lambda: X.masked_fill, "wf.where(mask, value, t)"),
+    ],
+)
+def test_names_of_other_libraries_are_answered(get: Callable[[], object], fix: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        get()
+    assert isinstance(caught.value, wf.WeftError)
+    assert fix in caught.value.fix
+    assert caught.value.origin is not None
+
+
+def test_one_tensor_for_two_parts_of_a_carry_is_noticed() -> None:
+    def forgets(carry: tuple[wf.Tensor, wf.Tensor], x: wf.Tensor) -> tuple[wf.Tensor, wf.Tensor]:
+        h, c = carry
+        h = wf.tanh(h + c + x)
+        return h, h
+
+    zero = wf.constant(0.0)
+    with pytest.warns(wf.WeftWarning, match=r"leaves `tanh` for two parts of its carry, carry\[0\] and carry\[1\]"):
+        wf.scan(forgets, X, init=(zero, zero))
+    wf.scan(lambda carry, x: (carry[1], carry[0] + x), X, init=(zero, zero))
+    wf.scan(lambda h, x: (h, h), X, init=zero)
+
+
+def test_examples_looked_up_by_a_number_of_each_are_noticed() -> None:
+    logp, a = wf.input("logp", b="batch", o=4), wf.input("a", b="batch", dtype="int32")
+    with pytest.warns(wf.WeftWarning, match="`logp` is looked up along `batch`, its examples") as caught:
+        logp[a]
+    assert 'wf.einsum("...|v; ...|@v => ...|0", logp, a)' in str(caught[0].message)
+    picked = wf.Context("interp").function(logp, a, returns=wf.einsum("...|v; ...|@v => ...|0", logp, a))
+    assert picked(np.arange(8.0).reshape(2, 4), np.array([1, 3])).ravel().tolist() == [1.0, 7.0]
+    logp[wf.input("others", b="some", dtype="int32")]

@@ -96,6 +96,19 @@ def test_gradients_of_gradients(recompute: int) -> None:
     agree(values("cc" if recompute == 1 else "interp", *second[0], along[0]), expected)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_do_not_lie_along_as_many_steps(ranks: int) -> None:
+    xs, h = sequence(steps=ranks), state("h")
+
+    def cell(h: wf.Tensor, x: wf.Tensor) -> wf.Tensor:
+        return h * wf.sum(wf.einsum("...|i => ...|k", x - 5.0, accum=wf.top(ranks)) * wf.tensor([1.0, 2.0][:ranks]))
+
+    outputs, last = wf.scan(cell, xs, init=h, recompute=True)
+    given, end = unrolled(cell, xs, h, range(ranks))
+    found, expected = (wf.grad(total(*one), xs) for one in ((outputs, last), (*given.values(), end)))
+    agree(values("interp", found), values("interp", expected))
+
+
 def test_carries_of_some_steps_are_kept() -> None:
     """All that steps compute, every carry, every sixth, which does not divide the length, every eighth: less memory."""
     xs, h = wf.data(RNG.normal(size=(64, EXAMPLES, FEATURES)), batch=2), state("h")

@@ -62,3 +62,21 @@ def test_more_of_the_largest_than_registers_hold(backend: str) -> None:
     assert np.array_equal(ctx[many][0], np.sort(array[0])[::-1][:40])
     with pytest.raises(wf.ShapeError, match="there are no 60 largest along `v`"):
         wf.top_k(x, 60)
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("length", [5, 70])
+def test_whole_numbers_of_any_type_at_any_length(backend: str, dtype: str, length: int) -> None:
+    # What large unsigned numbers are compared in holds no position: these are compared by themselves.
+    array = RNG.integers(0, np.iinfo(dtype).max if dtype != "bool" else 1, (3, length), np.uint64, endpoint=True)
+    array = array.astype(dtype)
+    x, ctx = wf.data(array, batch=1, label="x"), wf.Context(backend)
+    assert ctx[wf.argmax(x)].ravel().tolist() == array.argmax(-1).tolist()
+    assert ctx[wf.argmin(x)].ravel().tolist() == array.argmin(-1).tolist()
+    np.testing.assert_array_equal(ctx[wf.sort(x)], np.sort(array))
+    np.testing.assert_array_equal(ctx[wf.argsort(x)], np.argsort(array, kind="stable"))
+    values, positions = wf.top_k(x, 3)
+    np.testing.assert_array_equal(ctx[values], np.sort(array)[:, ::-1][:, :3])
+    np.testing.assert_array_equal(ctx[values], np.take_along_axis(array, ctx[positions], -1))
+    np.testing.assert_array_equal(ctx[values], ctx[wf.einsum("b|i => b|k", x, accum=wf.top(3))])

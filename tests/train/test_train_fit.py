@@ -122,6 +122,37 @@ def test_callbacks_are_told_and_may_end_the_run() -> None:
     assert (told, history.stopped, len(history)) == ([0, 1], "callback", 2)
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_compile_options_reach_everything_that_is_compiled(devices: int) -> None:
+    """Rounded products are seen in what comes out: in losses, measures and outputs."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(64, 48)).astype("float32"), random.integers(0, 8, 64).astype("int32")
+
+    def found(options: wf.CompileOptions | None) -> list[Any]:
+        wf.seed(0)
+        ctx, model = wf.Context("cc", devices=devices), wf.nn.mlp(hid_dims=[32], o=8, label="mlp")
+        where: dict[str, Any] = {"context": ctx, "options": options}
+        made = wf.train.fit(model, wf.nn.cross_entropy, (x, y), validation=(x, y), batch_size=64, **where)
+        fresh = wf.nn.mlp(hid_dims=[32], o=8, label="fresh")
+        maker = wf.train.step if devices == 1 else wf.train.data_parallel
+        step = maker(ctx, lambda x, y: wf.nn.cross_entropy(fresh(x), y), wf.optim.adam, options=options)
+        tokens = wf.nn.gpt(vocabulary=8, max_len=64, width=32, num_layers=1, num_heads=2, label="gpt")
+        generated = tokens.generate([1, 2, 3], max_new=1, temperature=1e-9, **where)
+        return [
+            *made.losses,
+            made[0].validation["loss"],
+            step(x, y),
+            wf.train.evaluate(fresh, (x, y), wf.nn.cross_entropy, **where)["loss"],
+            wf.train.predict(fresh, x, **where).tobytes(),
+            len(generated),
+        ]
+
+    usual, rounded = found(None), found(wf.CompileOptions(products="bfloat16"))
+    assert all(a != b for a, b in zip(usual[:-1], rounded[:-1], strict=True))
+    with wf.config.using(products="bfloat16"):
+        assert found(None) == rounded
+
+
 def interrupting(number: int, act: Callable[[], object]) -> Callable[[int], Iterator[Any]]:
     """Batches among which something happens, before the one of a number."""
 
@@ -217,10 +248,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "resume": (lambda: fitted(resume=True), "there is no folder of checkpoints to go on from, or to write to"),
     "a folder": (lambda: fitted(checkpoint=3), "checkpoint= takes a folder, not int"),
-    "devices": (
-        lambda: fitted(context=wf.Context("interp", devices=2)),
-        "fit trains on one device, and the context has 2",
-    ),
+    "options": (lambda: fitted(options={"fast_math": True}), "options= takes wf.CompileOptions, not dict"),
 }
 
 

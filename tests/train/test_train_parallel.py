@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 import weft as wf
 from weft.assign import Cells, Fetch
+from weft.nn.mode import current_training
 from weft.ops.random import threefry4x32, unit_interval
 from weft.tensor.params import random_key, random_unit
 from weft.train.shards import drawn_apart, merges, shard_slices
@@ -181,6 +182,114 @@ def test_static_indices_reach_the_loss_and_the_optimiser() -> None:
     assert [device[w].item() for device in ctx.devices] == pytest.approx([1 - 0.2 * 4, 1 - 0.2 * 4])
     with pytest.raises(wf.WeftError, match="static index `n` is not bound"):
         step(np.ones((3, 1)))
+
+
+# State
+
+
+def with_statistics(x: wf.Tensor, running: wf.Tensor, w: wf.Tensor) -> wf.Tensor:
+    """A loss that drops and reads what it runs: its value depends on everything that a step leaves behind."""
+    mode = current_training()
+    assert mode is not None
+    mode.leave(_follow(running, wf.mean(x, "...|i => i")))
+    return wf.mean((wf.dropout(w * (x - running), 0.3, step=mode.step) - 1.0) ** 2, "...|... => 0")
+
+
+@wf.cd
+def _follow(running: wf.Tensor, now: wf.Tensor) -> None:
+    running[:] = 0.5 * running + 0.5 * now
+
+
+def stateful_step(devices: int, backend: str = "interp") -> tuple[wf.Context, Any]:
+    """A step with Adam, statistics, a schedule by a counter and dropout."""
+    wf.seed(4)
+    ctx, n = wf.Context(backend, devices=devices), wf.counter("n")
+    w, running = wf.param("w", o=2, init=0.5), wf.node("running", init=0.0)
+    maker = wf.train.data_parallel if devices > 1 else wf.train.step
+
+    def optimise(loss: wf.Tensor) -> Any:
+        return wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adam(loss, lr=wf.optim.cosine(n, 0.1, steps=20)))
+
+    return ctx, maker(ctx, lambda x: with_statistics(x, running, w), optimise)
+
+
+def rows(*counts: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.normal(0.5, 1.0, (count, 2)).astype("float32") for count in counts]
+
+
+@pytest.mark.parametrize(("backend", "devices"), [("interp", 3), ("cc", 2)])
+def test_a_step_restored_elsewhere_goes_on_bit_by_bit(backend: str, devices: int, tmp_path: Path) -> None:
+    given = rows(9, 6, 9, 7, 9, 8)
+    ctx, step = stateful_step(devices, backend)
+    losses = [step(one) for one in given]
+    for stop in (1, 4):
+        saved, first = stateful_step(devices, backend)
+        begun = [first(one) for one in given[:stop]]
+        wf.save(tmp_path / "state.npz", saved.state(first))
+        other, second = stateful_step(devices, backend)
+        second.prepare(given[stop])
+        assert other.restore(second, wf.load(tmp_path / "state.npz")).complete
+        assert [*begun, *(second(one) for one in given[stop:])] == losses
+        wanted, found = ctx.state(step), other.state(second)
+        assert {name: one.tobytes() for name, one in found.items()} == {n: one.tobytes() for n, one in wanted.items()}
+
+
+def test_the_state_is_that_of_a_step_on_one_device() -> None:
+    """So that a run may go on with more devices, or fewer."""
+    given = rows(6, 6)
+    states = []
+    for devices in (1, 3):
+        ctx, step = stateful_step(devices)
+        step(given[0])
+        states.append(ctx.state(step))
+    one, several = states
+    assert list(one) == list(several)
+    assert {"w", "running.x", "adam.m.w", "adam.v.w", "n", "steps"} <= set(several)
+    assert several["n"].item() == several["steps"].item() == 1, "counted by the step, not by its runs"
+    ctx, step = stateful_step(1)
+    step.prepare(given[1])
+    assert step.restore(several).complete
+
+
+def test_what_lasts_is_the_first_device_s() -> None:
+    """A loss that reads statistics reads device 0's on all devices, however they were set."""
+    ctx, step = stateful_step(2)
+    step(rows(4)[0])
+    state = step.state()
+    after = step(rows(6)[0])
+    step.restore(state)
+    ctx.device(1)[step.params[0]] = 7.0
+    assert step(rows(6)[0]) == after
+
+
+def test_state_before_a_batch_and_in_another_context_is_refused() -> None:
+    _, step = stateful_step(2)
+    with pytest.raises(wf.WeftError, match="the step has seen no batch yet") as caught:
+        step.state()
+    assert caught.value.fix == "show it one: step.prepare(x, y)"
+    step.prepare(rows(4)[0])
+    with pytest.raises(wf.WeftError, match="the step was made for another context"):
+        wf.Context("interp").state(step)
+
+
+def test_measures_are_means_over_all_examples() -> None:
+    w = wf.param("w", o=1, init=2.0, dtype="float64")
+    x = np.arange(7.0)[:, None]
+    for reduction, loss in (("mean", wf.mean), ("sum", wf.sum)):
+        step = wf.train.data_parallel(
+            wf.Context("interp", devices=3),
+            lambda x, loss=loss: (loss(w * x, "...|... => 0"), {"middle": wf.mean(x, "...|... => 0")}),
+            lambda loss: wf.optim.sgd(loss, lr=0.0),
+            reduction,  # type: ignore[arg-type]
+        )
+        value, measures = step(x)
+        assert (value, measures["middle"]) == (pytest.approx(6.0 if reduction == "mean" else 42.0), pytest.approx(3.0))
+    wrong = wf.train.data_parallel(
+        wf.Context("interp", devices=2), lambda x: (wf.mean(w * x, "...|... => 0"), {"each": x}), OPTIMISERS["adam"]
+    )
+    with pytest.raises(wf.WeftError, match=r"measure `each`, `x` is not one number: its shape is 3\|1"):
+        wrong(x)
 
 
 # How a batch divides

@@ -24,9 +24,11 @@ class Stop(Exception):
     """Somebody pulled the plug."""
 
 
-def run(folder: Path | None, stop: int | None = None, *, backend: str = "interp", **options: Any) -> Any:
+def run(
+    folder: Path | None, stop: int | None = None, *, backend: str = "interp", devices: int = 1, **options: Any
+) -> Any:
     """Train a model that drops, with Adam, on shuffled batches; `stop` before the step of a number."""
-    model, ctx = classifier(), wf.Context(backend)
+    model, ctx = classifier(), wf.Context(backend, devices=devices)
     batches = wf.data.batches(X, Y, size=4, shuffle=True, seed=7)
 
     def epoch(number: int, start: int = 0) -> Any:
@@ -53,17 +55,18 @@ def run(folder: Path | None, stop: int | None = None, *, backend: str = "interp"
     return history.losses.tolist(), records, state
 
 
-@pytest.mark.parametrize("backend", ["interp", "cc"])
-def test_a_resumed_run_is_bit_equal(backend: str, tmp_path: Path) -> None:
-    whole = run(None, backend=backend)
+@pytest.mark.parametrize(("backend", "devices"), [("interp", 1), ("cc", 1), ("interp", 2), ("cc", 3)])
+def test_a_resumed_run_is_bit_equal(backend: str, devices: int, tmp_path: Path) -> None:
+    where: dict[str, Any] = {"backend": backend, "devices": devices}
+    whole = run(None, **where)
     assert len(whole[0]) == 12
     assert any("adam" in name for name in whole[2])
     assert "steps" in whole[2]
     for number, stop in enumerate([1, 3, 4, 7, 11]):
         with pytest.raises(Stop):
-            run(tmp_path, stop, backend=backend, every=1, resume=number > 0)
-    assert run(tmp_path, backend=backend, every=1, resume=True) == whole
-    assert run(tmp_path, backend=backend, every=1, resume=True) == whole, "it is done: nothing happens"
+            run(tmp_path, stop, every=1, resume=number > 0, **where)
+    assert run(tmp_path, every=1, resume=True, **where) == whole
+    assert run(tmp_path, every=1, resume=True, **where) == whole, "it is done: nothing happens"
 
 
 def test_between_checkpoints_steps_are_taken_again(tmp_path: Path) -> None:

@@ -101,6 +101,26 @@ def test_several_devices_draw_anew_and_run_statistics() -> None:
     assert np.allclose(ctx[running], np.array([4.0, 6.0]) * (1 - 0.5**6)), "those of the first device's shard"
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_is_dropped_does_not_depend_on_which_kind_of_batch_came_first(devices: int) -> None:
+    """A step that goes on from a state may meet another kind first."""
+    narrow, wide = np.ones((4, 3), "float32"), np.ones((4, 5), "float32")
+    found = []
+    for first in (narrow, wide):
+        wf.seed(2)
+        w, where = wf.param("w", o=1, init=1.0), wf.Context("interp", devices=devices)
+        maker = wf.train.step if devices == 1 else wf.train.data_parallel
+
+        def loss_of(x: wf.Tensor, w: wf.Tensor = w) -> wf.Tensor:
+            return wf.mean(dropped(w * x, 0.5), "...|... => 0")
+
+        step = maker(where, loss_of, lambda loss: wf.optim.sgd(loss, lr=0.0))
+        step.prepare(first)
+        found.append([step(narrow), step(wide), step(narrow), step(wide)])
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][2]
+
+
 ctx = wf.Context("interp")
 w = wf.param("w", o=1, init=1.0)
 right = {"loss_of": lambda x: wf.mean(w * x, "...|... => 0"), "optimise": lambda loss: wf.optim.sgd(loss, lr=0.1)}

@@ -45,22 +45,22 @@ class _Completion:
                 self.ready[node] = None
                 return code
             case Accum(lhs=lhs) | Direct(lhs=lhs):
-                needed = seq(*(self._define(node) for node in nodes_read(code)))
+                needed = self._defined(nodes_read(code))
                 self.ready[lhs] = None
-                return seq(needed, code)
+                return seq(*needed, code)
             case Repeat():
-                needed = seq(*(self._define(node) for node in inputs_of(code)))
+                needed = self._defined(inputs_of(code))
                 self.ready |= dict.fromkeys(map(target, statements(code)))
-                return seq(needed, code)
+                return seq(*needed, code)
             case Keep(nodes=nodes):
-                return seq(*(self._define(node) for node in nodes), code)
+                return seq(*self._defined(nodes), code)
             case Noop():
                 return code
 
-    def _define(self, wanted: Node) -> Code:
-        """The definitions `wanted` needs that are not ready yet, operands first."""
+    def _defined(self, wanted: Iterable[Node]) -> list[Code]:
+        """The definitions that some nodes need and that are not ready yet, operands first."""
         found: list[Code] = []
-        stack = [wanted]
+        stack = [node for node in dict.fromkeys(wanted) if node not in self.ready][::-1]
         while stack:
             node = stack[-1]
             if node in self.ready or node.definition is None:
@@ -73,7 +73,7 @@ class _Completion:
                 stack.pop()
                 self.ready |= dict.fromkeys([*map(target, statements(node.definition)), node])
                 found.append(node.definition)
-        return seq(*found)
+        return found
 
 
 def initial(node: Node) -> Code:

@@ -176,7 +176,14 @@ class TypeRule:
     def _meeting(self, given: tuple[str, ...]) -> str:
         known = {leaf: found for (leaf, _), found in zip(self.operands, given, strict=True)}
         found = scalar_type(self.value, lambda leaf: known.get(leaf, WEAK_INT))
-        return promote(*(known.get(leaf, UNKNOWN) for leaf in leaves(self.value))) if self.truth else found
+        if not self.truth:
+            return found
+        try:
+            return promote(*(known.get(leaf, UNKNOWN) for leaf in leaves(self.value)))
+        except WeftError:  # each two that are compared agree, and what it is stored in is known
+            if self.makes:
+                raise
+            return UNKNOWN
 
     def result(self, meeting: str) -> str:
         """The type of the value that is stored."""

@@ -389,9 +389,12 @@ def seq(*codes: Code) -> Code:
     """The codes one after another, flat."""
     flat: list[Code] = []
     for code in codes:
-        if not isinstance(code, Code):
+        if isinstance(code, Seq):
+            flat += code.codes
+        elif not isinstance(code, Code):
             raise _no_code(code)
-        flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
+        elif not isinstance(code, Noop):
+            flat.append(code)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
 
 

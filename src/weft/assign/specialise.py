@@ -106,7 +106,7 @@ def _depends(node: Node, error: OpenSizeError) -> ShapeError:
     return ShapeError(
         f"the shape of `{node.label}`, which is the same at every call, depends on a size that calls decide",
         origin=node.origin,
-        notes=[f"`{node.label}` is {node.shape}", f"{error.origin}: {error.what}"],
+        notes=[f"`{node.label}` is {node.shape}", error.what, *error.notes],
         fix=f"give `{node.label}` its sizes, o=…, i=…, or reduce the axis of that size before they meet",
     )
 

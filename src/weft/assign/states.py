@@ -37,7 +37,7 @@ def monoid_nests(
         )
     value = promote(*(type_before(run.value) for run in one.runs)) if one.runs else target.dtype
     count = max((prod(size for _, size in _reduced(run)) for run in one.runs), default=0)
-    dtype, ranked = aggregate(*state_types(monoid, value, target.dtype, count)), _ranked_axis(one, monoid)
+    dtype, ranked = aggregate(*state_types(monoid, value, target.dtype, count)), _ranked_axis(one, monoid, len(first))
     shape = tuple(size for axis, size in enumerate(target.shape) if axis != ranked)
     states = target.beside(Role.ACCUMULATOR, f".{one.accum}", dtype=dtype, shape=shape)
     return [
@@ -47,14 +47,14 @@ def monoid_nests(
     ]
 
 
-def _ranked_axis(one: Explicit, monoid: Monoid) -> int | None:
-    """The axis of the result that ranks lie along: no value is read there."""
+def _ranked_axis(one: Explicit, monoid: Monoid, begin: int) -> int | None:
+    """The axis of the result that ranks lie along: no value is read there. The first are those of loops around."""
     if not monoid.ranks:
         return None
     read = {name for run in one.runs for name in free(run.value)}
     axes = zip(one.runs[0].at if one.runs else (), one.target.shape, strict=True)
     own = [size == monoid.ranks and isinstance(index, Affine) and read.isdisjoint(free(index)) for index, size in axes]
-    return own.index(True)
+    return own.index(True, begin)
 
 
 def _unranked(run: Run, ranked: int | None) -> Run:

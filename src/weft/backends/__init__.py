@@ -18,6 +18,7 @@ from weft.backends.protocol import (
     Block as Block,
     BoundProgram as BoundProgram,
     CompilerCrash as CompilerCrash,
+    DescribingGpu as DescribingGpu,
     DeviceUse as DeviceUse,
     Exchanging as Exchanging,
     Executable as Executable,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from weft.dlpack import DeviceArray
 from weft.errors import WeftError
 from weft.loops import Buffer
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.nodes import Kernel
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -120,6 +121,16 @@ class Placing(Protocol):
     @property
     def places(self) -> frozenset[type]:
         """The kinds of decisions it can run: products in tiles, annotations of loops. It gets no others."""
+        ...
+
+
+@runtime_checkable
+class DescribingGpu(Protocol):
+    """What a backend offers that knows the GPU it runs on."""
+
+    @property
+    def described(self) -> Gpu:
+        """The GPU."""
         ...
 
 

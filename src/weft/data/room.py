@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import WeftError
+from weft.habits import no_feed
 from weft.lazy import LOADING
 from weft.public import exported, theirs
 from weft.tensor import leaves
@@ -79,7 +80,7 @@ class DataRoom(ModuleType):
 
         def __getattr__(self, name: str) -> Any:
             if name not in _HOME:
-                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+                raise _unknown(name)
             with LOADING:
                 found = getattr(import_module(f"{self.__name__}.{_HOME[name]}"), name)
                 return self.__dict__.setdefault(name, exported(self.__name__, name, found))
@@ -89,6 +90,13 @@ class DataRoom(ModuleType):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
+
+
+def _unknown(name: str) -> AttributeError:
+    """What to say of a name that there is not; what asks for `__wrapped__` and the like gets a short answer."""
+    if name.startswith("__"):
+        return AttributeError(name)
+    return no_feed(name, _HOME)
 
 
 #: The room itself, as it is called.

@@ -18,6 +18,7 @@ from weft.loops.nodes import (
     Lanes as Lanes,
     Let as Let,
     Local as Local,
+    Owners as Owners,
     Parallel as Parallel,
     Product as Product,
     Program as Program,

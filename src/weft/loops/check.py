@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
-from weft.loops.legality import beside_threads, illegal, is_on_grid, is_shared, unfit
+from weft.loops.legality import beside_threads, illegal, is_on_grid, is_shared
 from weft.loops.nodes import (
     DEEPEST,
     For,
@@ -29,6 +29,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
+from weft.loops.product_legality import unfit
 from weft.loops.show import show_scalar
 from weft.loops.walk import body_of, depth, own_accesses, scoped, walk
 from weft.ops import OPS, Call, Scalar, exists

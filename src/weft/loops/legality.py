@@ -1,34 +1,22 @@
 """What must hold for loops to run as their annotations say; each answer is the reason why they cannot, or nothing.
 
-Collapse    cells follow each other in memory as if the loops were one
-Parallel, Grid, Simt
-            no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
-            hold nothing from one iteration to the next
-Simt        nor is anything stored outside of such loops by what has them inside, nor are there any inside of others,
-            unless each is the whole body of the last
-Vector      nor does any, but for variables that each iteration adds to, once; nor does one touch a cell that it writes
-            at two subscripts, which compilers take for two cells
-Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
-Registers   as for vectors, of variables that no iteration adds to; whole vectors, which no threads share
-Blocks      nor does what follows the sums of a product, of any two of its points
-Jam         each iteration adds to the same cells, one after another
-Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
-Tile        vectors lie in memory as it says, and end where tensors end
+Each annotation has its rule in `RULES`. What must hold for products in tiles or blocks is in `product_legality.py`, and
+what holds of all numbers of an annotation, in `how.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import prod
+from typing import Any, NamedTuple
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
+from weft.loops.how import EXCLUSIVE, How
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
     Ahead,
-    Blocks,
     Buffer,
     Cast,
     Collapse,
@@ -40,6 +28,7 @@ from weft.loops.nodes import (
     Lanes,
     Let,
     Local,
+    Owners,
     Parallel,
     Product,
     Read,
@@ -55,8 +44,9 @@ from weft.loops.nodes import (
     Update,
     Vector,
 )
+from weft.loops.owner_computes import scatter_of
 from weft.loops.reaching import covered
-from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
+from weft.loops.semiring import is_accumulation
 from weft.loops.sites import Site, separated, sites
 from weft.loops.streams import fetched_by
 from weft.loops.walk import (
@@ -73,18 +63,6 @@ from weft.loops.walk import (
     walk,
 )
 from weft.ops import Call, Scalar
-from weft.ops.dtypes import is_float, numpy_type
-
-#: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
-#: all.
-NARROWEST, WIDEST = 16, 64
-#: The bytes of all vectors that there are.
-WIDTHS = tuple(NARROWEST << at for at in range((WIDEST // NARROWEST).bit_length()))
-#: A tile has no more vectors than this: what registers do not hold lies on the stack. No more tiles, panels or strips
-#: than these have scratch memory at once.
-MOST_VECTORS, MOST_AT_ONCE = 64, 1024
-#: A block of a GPU's product has so many rows, columns and sums at least.
-SMALLEST_BLOCK = 16
 
 
 def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -98,40 +76,28 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     return tuple(loops), body
 
 
+class _Annotated(NamedTuple):
+    """A loop, and the loops that run as one where it is collapsed, with the block inside."""
+
+    loop: For
+    loops: tuple[Loop, ...]
+    body: tuple[Stmt, ...]
+
+
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     if not loop.how:
         return ""
-    loops, body = collapsed_loops(loop)
-    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
+    found = _Annotated(loop, *collapsed_loops(loop))
+    exclusive = [str(one) for one in loop.how if isinstance(one, EXCLUSIVE)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
-    for one in loop.how:
-        match one:
-            case Collapse(loops=count) if problem := _uncollapsible(loop, loops, body, count):
-                return problem
-            case Grid(block=block) | Lanes(block=block) if block & (block - 1) or block < 1:
-                return f"{block} lanes are no power of two"
-            case Lanes() if problem := _not_in_lanes(loops, body):
-                return problem
-            case Parallel() | Grid() | Simt() if problem := carried(loops, body):
-                return problem
-            case Jam(times=times) if problem := _unjammed(loops, body, times):
-                return problem
-            case Vector() if problem := _in_order(loops, body):
-                return problem
-            case Registers() if any(isinstance(other, Parallel) for other in loop.how):
-                return "threads share its iterations, and all of them are written out"
-            case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
-                return problem
-            case Ahead() if len(loops) > 1 or not fetched_by(loop):
-                return "no loop inside could fetch what it touches"
-    return ""
+    return next(filter(None, (RULES[type(how)](how, found) for how in loop.how)), "")
 
 
 def is_on_grid(stmt: Stmt) -> bool:
     """Do programs or threads of a GPU share a statement?"""
-    return isinstance(stmt, For) and any(isinstance(one, Grid | Simt) for one in stmt.how)
+    return isinstance(stmt, For) and any(isinstance(one, Grid | Owners | Simt) for one in stmt.how)
 
 
 def is_shared(stmt: Stmt) -> bool:
@@ -212,8 +178,9 @@ def sums_of(body: Sequence[Stmt]) -> list[Local]:
     return [one.local for one in everything(body) if isinstance(one, Set) and one.local not in found.lets]
 
 
-def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
-    """Why iterations cannot run on vectors."""
+def not_on_vectors(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    """Why iterations cannot run on vectors: one touches what another writes, but for sums that each adds to once; or
+    touches a cell that it writes at two subscripts, which compilers take for two cells."""
     inside, sums = everything(body), sums_of(body)
     if any(isinstance(one, For | Staged | Fill) for one in inside):
         return "it holds other loops"
@@ -229,7 +196,8 @@ def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
 
 
 def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
-    """Why iterations cannot run in the lanes of a program."""
+    """Why iterations cannot run in the lanes of a program: the same, but for variables that they accumulate, in any
+    order, and do not look at."""
     done, inside = effects(body), everything(body)
     for local in done.sets - done.lets:
         taken = [accumulation(one) for one in inside if isinstance(one, Set) and one.local == local]
@@ -237,7 +205,7 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         operations = {one[0] for one in taken if one is not None}
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE]) or _met(body)
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
 
 
 def _met(body: Sequence[Stmt]) -> str:
@@ -259,30 +227,14 @@ def _are_apart(one: Sequence[Scalar] | None, other: Sequence[Scalar] | None) -> 
     )
 
 
-def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
-    """Why iterations cannot be written out on vectors."""
-    if lanes < 2 or points(loops) % lanes:
-        return f"{points(loops)} iterations are no whole number of vectors"
-    if sums := sums_of(body):
-        return f"`{sums[0].name}` is a variable"
-    return _in_order(loops, body)
-
-
 # Memory
-
-
-def _uncollapsible(loop: For, loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
-    """Why loops cannot run as one; on a grid or in lanes their indices are divided out, wherever their cells lie."""
-    if any(isinstance(one, Grid | Lanes) for one in loop.how):
-        return "" if 1 < len(loops) == count else _too_few(count)
-    return _scattered(loops, body, count)
 
 
 def _too_few(count: int) -> str:
     return f"there are not {count} plain loops, each the whole body of the last"
 
 
-def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
+def scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
     """Why loops cannot run as one."""
     if not 1 < len(loops) == count:
         return _too_few(count)
@@ -331,146 +283,101 @@ def added_to(body: Sequence[Stmt]) -> tuple[list[Let], list[str], Update] | None
     return None
 
 
-def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
-    """Why several iterations cannot run inside the loops inside."""
-    if not 1 < times <= points(loops):
-        return f"it has {points(loops)} iterations"
-    if (found := added_to(body)) is None:
+def points(loops: Sequence[Loop]) -> int:
+    """How many iterations loops have, one inside the other."""
+    return prod(size for _, size in loops)
+
+
+# The rules
+
+
+def _collapse(how: Collapse, found: _Annotated) -> str:
+    """Cells follow each other as if the loops were one; on a grid or in lanes they may lie anywhere."""
+    if any(isinstance(one, Grid | Lanes | Owners) for one in found.loop.how):
+        return "" if 1 < len(found.loops) == how.loops else _too_few(how.loops)
+    return scattered(found.loops, found.body, how.loops)
+
+
+def _any_order(how: How, found: _Annotated) -> str:
+    """No iteration touches a cell that another one writes, but for buffers of which each thread has one."""
+    return carried(found.loops, found.body)
+
+
+def _grid(how: Grid, found: _Annotated) -> str:
+    return _no_power_of_two(how.block) or _any_order(how, found)
+
+
+def _lanes(how: Lanes, found: _Annotated) -> str:
+    return _no_power_of_two(how.block) or _not_in_lanes(found.loops, found.body)
+
+
+def _owners(how: Owners, found: _Annotated) -> str:
+    """Each iteration accumulates into cells, and reads nothing of them."""
+    if how.part & (how.part - 1) or not 0 < how.part <= how.block:
+        return f"{how.part} lanes are no power of two up to {how.block}"
+    scatter = scatter_of(found.loops, found.body)
+    return _no_power_of_two(how.block) or (scatter if isinstance(scatter, str) else "")
+
+
+def _no_power_of_two(block: int) -> str:
+    return f"{block} lanes are no power of two" if block & (block - 1) or block < 1 else ""
+
+
+def _jam(how: Jam, found: _Annotated) -> str:
+    """Each iteration adds to the same cells, one after another."""
+    if not 1 < how.times <= points(found.loops):
+        return f"it has {points(found.loops)} iterations"
+    if (added := added_to(found.body)) is None:
         return "it holds more than variables, and loops around one update"
-    lets, inner, update = found
+    lets, inner, update = added
     if any(not isinstance(index, Affine) or len(index.terms) > 1 for index in update.at):
         return "its cells are not indexed by one loop each"
     moving = {name for index in update.at for name in free(index)}
-    if not moving.issuperset(inner) or moving.intersection(name for name, _ in loops):
+    if not moving.issuperset(inner) or moving.intersection(name for name, _ in found.loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
     values = [*(one.value for one in lets), update.value]
     own = any(read.buffer == update.buffer for value in values for read in reads(value))
     return f"what is added is read from `{update.buffer.name}`" if own else ""
 
 
-# Products
+def _vector(how: Vector, found: _Annotated) -> str:
+    return not_on_vectors(found.loops, found.body)
 
 
-def unfit(staged: Staged) -> str:
-    """Why a product cannot run in its tiles or blocks; nothing if it can, or has none."""
-    if staged.what.blocks is not None:
-        return _unfit_blocks(staged.what.blocks, parts_of(staged))
-    if (tile := staged.what.tile) is None:
-        return ""
-    if problem := _uncollapsed(parts_of(staged), tile.collapse):
-        return problem
-    found = placed_parts(staged)
-    if not found.right:
-        return "it has no columns"
-    if found.total.dtype not in TYPES:
-        return f"there are no vectors of {found.total.dtype}"
-    if not is_rounded(found.ops, found.total.dtype) and (tile.dot or tile.parts):
-        return "only sums of floats are added up across vectors, or in parts"
-    along = found.right if tile.along == "columns" else found.left
-    return (
-        _misshapen(tile, found)
-        or _misgrouped(tile, found)
-        or _misaligned(tile, found)
-        or (rest_in_order(found, along) if tile.vector else "")
-        or (shared_product(staged, tile.shared) if tile.shared else "")
-    )
+def _registers(how: Registers, found: _Annotated) -> str:
+    """As for vectors, of variables that no iteration adds to; whole vectors, which no threads share."""
+    many = points(found.loops)
+    if any(isinstance(other, Parallel) for other in found.loop.how):
+        return "threads share its iterations, and all of them are written out"
+    if how.lanes < 2 or many % how.lanes:
+        return f"{many} iterations are no whole number of vectors"
+    if sums := sums_of(found.body):
+        return f"`{sums[0].name}` is a variable"
+    return not_on_vectors(found.loops, found.body)
 
 
-def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
-    """Why a product cannot run in blocks."""
-    sizes = blocks.rows, blocks.columns, blocks.sums
-    if any(one < SMALLEST_BLOCK or one & (one - 1) for one in sizes):
-        return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
-    if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
-        return "blocks are of sums of products in single precision"
-    if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
-        return "there are no such blocks"
-    return carried([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
-
-
-def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:
-    """Why the last loops of each kind cannot run as one."""
-    for loops, count in zip((found.left, found.right, found.sums), counts, strict=True):
-        if count > 1 and (problem := _scattered(loops[-count:], at_a_point(found), count)):
-            return problem
+def _unroll(how: Unroll, found: _Annotated) -> str:
+    """Iterations stay in their order: nothing need hold."""
     return ""
 
 
-def at_a_point(found: Parts) -> tuple[Stmt, ...]:
-    """What a product does at a point: where its sum starts, a product that it takes in, and what follows."""
-    accumulate, combine = found.ops
-    value = Call(accumulate, (found.total, Call(combine, found.factors)))
-    return (Let(found.total, found.start), Set(found.total, value), *found.rest)
+def _ahead(how: Ahead, found: _Annotated) -> str:
+    """Iterations touch memory in pieces, and loops inside are there to fetch them."""
+    fetched = len(found.loops) == 1 and fetched_by(found.loop)
+    return "" if fetched else "no loop inside could fetch what it touches"
 
 
-def _misshapen(tile: Tile, found: Parts) -> str:
-    """Why there is no tile of a shape."""
-    if min(tile.rows, tile.vectors) < 1 or tile.rows * tile.vectors > MOST_VECTORS:
-        return f"it has no vectors, or more than {MOST_VECTORS}"
-    size = tile.lanes * numpy_type(found.total.dtype).itemsize
-    if size not in WIDTHS:
-        return f"there are no vectors of {size} bytes"
-    if tile.shared not in ("", "columns", "rows") or tile.chunk < 1:
-        return "threads share columns or rows"
-    if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
-        return "there are no such panels"
-    goes_on = len(tile.parts) == 2 or not is_rounded(found.ops, found.total.dtype)
-    if tile.block and not (tile.panel and goes_on and tile.block <= found.sums[0][1]):
-        return "blocks are of panels whose sums go on in double precision"
-    return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
-
-
-def _misgrouped(tile: Tile, found: Parts) -> str:
-    """Why tiles do not follow each other in groups as one says, or look at their terms."""
-    if tile.strips not in ("", "copied", "transposed") or (tile.strips and not (tile.panel and tile.group > 0)):
-        return "rows are packed where columns are, for a group of tiles"
-    if min(tile.packed, tile.panels) < 1 or (max(tile.packed, tile.panels) > 1 and not tile.strips):
-        return "panels follow each other where rows are packed"
-    grouped = bool(tile.block or tile.strips)
-    if tile.group < 0 or (tile.group and not grouped):
-        return "groups are of tiles that share a block of sums, or strips"
-    if tile.looks and not asks_for_numbers(found.ops, found.total.dtype):
-        return "only extrema of floats look whether terms are numbers"
-    if tile.looks < 0 or (tile.looks > 1 and grouped):
-        return "tiles of a group are looked through one by one"
-    most = max(tile.packed, tile.panels, tile.group, tile.looks)
-    return f"{most} at once are more than {MOST_AT_ONCE}" if most > MOST_AT_ONCE else ""
-
-
-def _misaligned(tile: Tile, found: Parts) -> str:
-    """Why vectors do not lie as a tile says."""
-    columns, last = found.factors[1], found.sums[-1]
-    if tile.dot:
-        lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
-    elif tile.panel == "transposed":
-        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1 and is_float(found.total.dtype)
-    else:
-        last = found.right[-1]
-        lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
-    return "" if lie else f"its vectors do not lie along `{last[0]}`"
-
-
-def lies_along(factor: Scalar, loop: Loop, dtype: str) -> bool:
-    """Is a factor a tensor that lies side by side along a loop, long enough for any vector of a type?"""
-    lanes = WIDEST // numpy_type(dtype).itemsize
-    return isinstance(factor, Read) and stride_of(factor, loop[0]) == 1 and loop[1] >= lanes
-
-
-def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:
-    """Why what follows a product's sums cannot run on vectors, along the last of some loops."""
-    return _in_order(along[-1:], (Let(found.total, found.start), *found.rest)) if along else "there is no loop"
-
-
-def shared_product(staged: Staged, side: str) -> str:
-    """Why threads cannot share the outermost loop over a product's columns, or rows."""
-    loops, block = perfect(staged.body, len(staged.what.left) + len(staged.what.right))
-    collapse = staged.what.tile.collapse if staged.what.tile else (1, 1, 1)
-    own, last = (staged.what.right, collapse[1]) if side == "columns" else (staged.what.left, collapse[0])
-    own = own if len(own) == last else own[:1]  # those that run as one are shared as one
-    shared, others = ([one for one in loops if (one[0] in own) is whether] for whether in (True, False))
-    return carried(shared, around(others, block)) if shared else f"it has no loop over {side}"
-
-
-def points(loops: Sequence[Loop]) -> int:
-    """How many iterations loops have, one inside the other."""
-    return prod(size for _, size in loops)
+#: Why a loop cannot run so, of each annotation. `beside_threads` says what more must hold of what is around `Simt`.
+RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
+    Collapse: _collapse,
+    Parallel: _any_order,
+    Grid: _grid,
+    Lanes: _lanes,
+    Owners: _owners,
+    Simt: _any_order,
+    Jam: _jam,
+    Vector: _vector,
+    Registers: _registers,
+    Unroll: _unroll,
+    Ahead: _ahead,
+}

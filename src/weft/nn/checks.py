@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ShapeError, WeftError
+from weft.errors import ShapeError, WeftError, user_origin, warn
 from weft.shape.text import as_dim
 from weft.tensor.tensor import Tensor
+
+#: So many channels at most an image may have for its sizes to say that they come last.
+_CHANNELS = 4
 
 #: What places are along.
 _PLACES = ("depth", "height", "width")
@@ -78,12 +81,24 @@ def of_places(user: str, x: Tensor, axes: int, least: int = 0) -> None:
     there, examples = x.shape.output.axes, x.shape.batch
     if there is None:
         return
+    if axes == 2 and x.node.definition is None and _channels_first([one.size for one in there]):
+        what = f"{user} takes height, width and channels, and `{x.label}` is {x.shape}: its channels seem to come first"
+        fix = "move them to the end: np.moveaxis(array, 1, -1), before wf.data"
+        warn(WeftError(what, origin=user_origin(), fix=fix))
     what = f"{user} takes {', '.join(_PLACES[-axes:])} and channels, and `{x.label}` is {x.shape}"
     if len(there) < axes + least:
         fix = "give it an axis of channels, also if there is one: array[..., None], before wf.data"
         raise ShapeError(what, fix=fix)
     if len(there) > axes + 1 and examples.axes == ():
         raise ShapeError(what, fix="say which axes hold examples: wf.data(array, batch=1) has the first as its batch")
+
+
+def _channels_first(sizes: Sequence[int | None]) -> bool:
+    """Are these the sizes of an image whose channels, one or three, come before places?"""
+    match sizes:
+        case [1 | 3, int(height), int(width)]:
+            return height == width > _CHANNELS
+    return False
 
 
 def along_time(user: str, x: Tensor) -> None:

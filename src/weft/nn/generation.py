@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from weft.config import config
 from weft.errors import WeftError, is_own
 from weft.nn.checks import whole
 from weft.nn.decoding import Decoding, decoding
@@ -24,6 +25,8 @@ from weft.public import public_methods
 from weft.runtime import Context, Function
 from weft.runtime.context import listed
 from weft.runtime.lru import LRU
+from weft.schedule import CompileOptions
+from weft.schedule.compile_options import checked_options
 from weft.tensor.assignments import cd, node
 from weft.tensor.einsum import einsum
 from weft.tensor.inputs import input
@@ -59,6 +62,7 @@ class GenerationPlan:
     cache: bool = True
     source: int = 0
     padded: bool = False
+    options: CompileOptions | None = None
 
 
 class Generator:
@@ -159,7 +163,7 @@ class Generator:
         read = [source] if source is not None and (first or not plan.cache) else []
         drawn = [getattr(draw, name) for name in plan.sampling.inputs]
         inputs = [ids, where, *read, *([lengths] if lengths is not None else []), *drawn]
-        return self.ctx.function(*inputs, code=forward(), returns=(chosen, scores))
+        return self.ctx.function(*inputs, code=forward(), returns=(chosen, scores), options=plan.options)
 
     def _applied(self, ids: Tensor, source: Tensor | None, lengths: Tensor | None) -> Tensor:
         known = {} if lengths is None else {"source_lengths": lengths}
@@ -190,6 +194,7 @@ def generate(
     max_len: int | None = None,
     chunk: int = 32,
     cache: bool = True,
+    options: CompileOptions | None = None,
 ) -> Any:
     """The tokens with which a language model goes on after a prompt of ids; of several prompts, a list of them.
 
@@ -202,7 +207,8 @@ def generate(
     have a probability of `top_p`. The same `seed` draws the same. It goes on for `max_new` tokens, or up to the token
     `stop`, which is left out, or up to `max_len` tokens with the prompt. Without `context`, the parameters are those of
     the context that holds them. The prompt is read `chunk` tokens at a time; `cache=False` applies the model to whole
-    sequences at every step, which any model allows that looks back only.
+    sequences at every step, which any model allows that looks back only. `options` are those of `wf.config` if not
+    given.
 
     >>> model = wf.nn.gpt(vocabulary=50, max_len=16, width=8, num_layers=2, num_heads=2)
     >>> tokens = wf.nn.generate(model, [3, 14, 15], max_new=5, context=ctx)
@@ -217,7 +223,8 @@ def generate(
     if held is None:
         raise WeftError(f"there is no context that holds parameters of `{model.label}`", fix="create a wf.Context")
     size, padded = (given.ids.shape[1], given.padded) if given else (0, False)
-    plan = GenerationPlan(len(prompts), slots, sampling.structure, chunk, cache, size, padded)
+    chosen = checked_options(options) or config.options
+    plan = GenerationPlan(len(prompts), slots, sampling.structure, chunk, cache, size, padded, chosen)
     if cache:
         _check_by_token(model, held, prompts[0], min(max_new, slots - len(prompts[0])), given)
     found = _collected(_generator(model, held, plan).steps(prompts, sampling, seed, given), len(prompts), max_new, stop)

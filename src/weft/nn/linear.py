@@ -24,8 +24,6 @@ Activation: TypeAlias = Callable[..., Tensor]
 def linear(x: Tensor, *, o: RowSizes | None = None, i: RowSizes | None = None, bias: bool = True) -> Tensor:
     """A linear map of the whole output row, plus a bias. Without `o` the outputs are those its use asks for.
 
-    The inputs need to be said only where they are a single number that another layer computes: `i=1`.
-
     >>> x = wf.data(np.ones((5, 3)), batch=1)
     >>> print(wf.nn.linear(x, o=8, label="head").dims)
     5|8

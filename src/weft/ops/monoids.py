@@ -148,7 +148,7 @@ def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:
 
     def lifted(x: Scalar, position: Scalar, count: Scalar) -> tuple[Number, ...]:
         """What is not a number is infinite, at a position below 0: so it comes before what is infinite itself."""
-        rest, odd = (call("type_as", -inf, x), NOWHERE) * (size - 1), call("ne", x, x)
+        rest, odd = (_least(x), NOWHERE) * (size - 1), call("ne", x, x)
         return where(odd, call("type_as", inf, x), x), where(odd, position - count, position), *rest
 
     def chosen(state: tuple[Scalar, ...], rank: Scalar, count: Scalar) -> Scalar:
@@ -178,6 +178,11 @@ def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:
         short_cut=_short_cut(2 * size, lambda _: nothing * size, taken, None, lambda a, *_: a),
     )  # fmt: skip
     return interned(made).monoid or made
+
+
+def _least(x: Scalar) -> Scalar:
+    """The least number of the type of another; of truth values, where what is infinite is true, the false one."""
+    return call("type_as", call("min", call("type_as", -inf, x), x < x), x)
 
 
 def _first(one: list[Pair], other: list[Pair]) -> list[Pair]:

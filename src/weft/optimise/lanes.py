@@ -69,9 +69,11 @@ def in_lanes(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt
         lanes = _nested_lanes(outer, size, thresholds) if outer else _lanes(size, thresholds)
         if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
             return None if outer else (stmt,)
-        accumulators = [_Lanes.of(one, lanes, next(ids), names) for one in found]
+        accumulators = [Accumulator.of(one, lanes, next(ids), names) for one in found]
         lane, row, stream = map(names.fresh, ("lane", "row", "stream"))
-        split = _Split(For(name, size, block), accumulators, lanes, lane, row, stream, thresholds)
+        split = SplitLoop(
+            For(name, size, block), accumulators, lanes, lane, row, stream, thresholds.lanes_left, thresholds
+        )
         return list(split.nested(outer, names) if outer else split.all())
 
     return top_down(body, rule)
@@ -145,7 +147,7 @@ def _never_meet(one: Scalar, other: Scalar) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lanes:
+class Accumulator:
     """What is accumulated in a variable or a cell, and the buffer that has a cell for each lane in its place."""
 
     stmt: Set | Update
@@ -153,10 +155,10 @@ class _Lanes:
     cells: Buffer
 
     @staticmethod
-    def of(stmt: Set | Update, lanes: int, number: int, names: BlockNames) -> _Lanes:
+    def of(stmt: Set | Update, lanes: int, number: int, names: BlockNames) -> Accumulator:
         into = stmt.local if isinstance(stmt, Set) else stmt.buffer
         cells = Buffer(number, names.fresh(f"{into.name}_part"), (lanes,), into.dtype, Role.PARTIAL)
-        return _Lanes(stmt, (accumulation(stmt) or ("",))[0] if isinstance(stmt, Set) else stmt.op, cells)
+        return Accumulator(stmt, (accumulation(stmt) or ("",))[0] if isinstance(stmt, Set) else stmt.op, cells)
 
     @property
     def is_rounded(self) -> bool:
@@ -188,15 +190,17 @@ class _Lanes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class SplitLoop:
     """A loop whose accumulations run in lanes, and names for the loops that it becomes."""
 
     loop: For
-    accumulators: Sequence[_Lanes]
+    accumulators: Sequence[Accumulator]
     lanes: int
     lane: str
     row: str
     stream: str
+    #: So many lanes are joined one after another in the end.
+    left: int
     thresholds: Thresholds
 
     def all(self) -> Iterator[Stmt]:
@@ -216,6 +220,17 @@ class _Split:
             yield from self._block(left, Affine((), blocks * size))
         elif left:
             yield For(name, left, self._moved(Affine(((1, name),), blocks * size)))
+
+    def begun(self) -> Iterator[Stmt]:
+        """All iterations, lanes begun by the first row: states may have no neutral value that is as quick."""
+        rows, rest = divmod(self.loop.size, self.lanes)
+        lane = Affine.of(self.lane)
+        yield For(self.lane, self.lanes, self._taking(lane, first=True))
+        if rows > 1:
+            yield from self._rows(rows - 1, 1, Affine((), self.lanes))
+        if rest:
+            yield For(self.lane, rest, self._taking(lane + rows * self.lanes))
+        yield from self._joined()
 
     def nested(self, outer: Sequence[Loop], names: BlockNames) -> Sequence[Stmt]:
         """All iterations of the loop and of those around it, as many of them together as lanes may take."""
@@ -266,7 +281,7 @@ class _Split:
     def _joined(self) -> Iterator[Stmt]:
         """The lanes joined: by halves, on vectors; the last few one by one."""
         lanes, lane = self.lanes, Affine.of(self.lane)
-        while lanes > self.thresholds.lanes_left:
+        while lanes > self.left:
             half = lanes - lanes // 2
             yield For(self.lane, lanes - half, tuple(one.halved(lane, half) for one in self.accumulators))
             lanes = half
@@ -278,12 +293,13 @@ class _Split:
             map_scalars(one, lambda part: substituted(part, {self.loop.loop: index})) for one in self.loop.body
         )
 
-    def _taking(self, index: Affine) -> tuple[Stmt, ...]:
-        """The loop's body at an index, whose values the lanes take."""
-        return tuple(map(self._taken, self._moved(index)))
+    def _taking(self, index: Affine, first: bool = False) -> tuple[Stmt, ...]:
+        """The loop's body at an index, whose values the lanes take, or begin with."""
+        return tuple(self._taken(one, first) for one in self._moved(index))
 
-    def _taken(self, stmt: Stmt) -> Stmt:
+    def _taken(self, stmt: Stmt, first: bool) -> Stmt:
+        lane = Affine.of(self.lane)
         for one in self.accumulators:
             if (value := one.taken(stmt)) is not None:
-                return one.taking(value, Affine.of(self.lane))
+                return Store(one.cells, (lane,), value) if first else one.taking(value, lane)
         return stmt

@@ -1,7 +1,7 @@
 """The order of a nest's loops: cells in memory order, sums inside, and innermost the loop that walks memory best.
 
-A nest that writes where data says comes to a cell in the order in which it did before: the last value stored stays, and
-sums are the same to the last bit.
+A nest that stores into cells more than once, or writes where data says, comes to each of them in the order in which it
+did before: the last value stored stays, and sums are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from weft.affine import Affine
+from weft.affine import AccessMap, Affine, injective
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read, Store
 from weft.loops.walk import Loop, free
@@ -43,10 +43,10 @@ def sums_innermost(nest: Nest) -> Nest:
 
 
 def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    """The loops, where data decides which cells are written: those that do not tell cells apart as they were."""
-    if all(isinstance(one, Affine) for one in nest.core.at):
+    """The loops, where iterations may not run in any order: those that do not tell cells apart as they were."""
+    if is_reorderable(nest) and _is_affine(nest):
         return loops
-    apart = {one.terms[0][1] for one in nest.core.at if isinstance(one, Affine) and len(one.terms) == 1}
+    apart = _telling_apart(nest)
     before = iter([loop for loop in nest.own_loops if loop[0] not in apart])
     return tuple(loop if loop[0] in apart else next(before) for loop in loops)
 
@@ -54,8 +54,26 @@ def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
 def is_reorderable(nest: Nest) -> bool:
     """May all iterations of a nest run in any order?"""
     if isinstance(nest.core, Store):
-        return all(isinstance(one, Affine) for one in nest.core.at)
+        return _is_affine(nest) and _stores_once(nest)
     return OPS[nest.core.op].reorderable
+
+
+def _stores_once(nest: Nest) -> bool:
+    """Does a nest come to each of its cells in one iteration of its own loops alone?"""
+    if _telling_apart(nest).issuperset(name for name, size in nest.own_loops if size > 1):
+        return True
+    at = tuple(one for one in nest.core.at if isinstance(one, Affine))
+    return injective([AccessMap(at, tuple(nest.own_loops))])
+
+
+def _telling_apart(nest: Nest) -> set[str]:
+    """The loops of which no two iterations write the same cell: each alone in a subscript."""
+    return {one.terms[0][1] for one in nest.core.at if isinstance(one, Affine) and len(one.terms) == 1}
+
+
+def _is_affine(nest: Nest) -> bool:
+    """Do loops alone say which cells are written, and no data?"""
+    return all(isinstance(one, Affine) for one in nest.core.at)
 
 
 def sums_inside(nest: Nest) -> bool:

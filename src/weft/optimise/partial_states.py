@@ -17,16 +17,15 @@ numbers `lanes.py` does it, later. Where a monoid has a short cut, values accumu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from weft.affine import Affine
 from weft.loops.effects import accumulation, effects
 from weft.loops.names import BlockNames, fresh_ids
-from weft.loops.nodes import Buffer, Fill, For, If, Local, Read, Role, Set, Staged, Stmt, Store, Update
-from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
+from weft.loops.nodes import Fill, For, If, Local, Role, Set, Staged, Stmt
+from weft.loops.walk import bottom_up, everything, parts, variables
 from weft.ops import OPS, Call
 from weft.ops.dtypes import numpy_type
+from weft.optimise.lanes import Accumulator, SplitLoop
 from weft.optimise.short_cuts import by_short_cut, short_cut
 from weft.thresholds import USUAL, Thresholds
 
@@ -46,11 +45,12 @@ def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tupl
             most = min(thresholds.states, thresholds.state_bytes // numpy_type(found.local.dtype).itemsize)
         while 2 * lanes <= most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
-        buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
+        own = Accumulator.of(found, lanes, next(ids), names)
         if cut:
             first = Local(names.fresh(f"{found.local.name}_first"), found.local.dtype)
-            return by_short_cut(stmt, found, cut, buffer, names.fresh("lane"), first)
-        return _Parts(stmt, found, buffer, names.fresh("lane"), thresholds.states_left).split()
+            return by_short_cut(stmt, found, cut, own.cells, names.fresh("lane"), first)
+        left = thresholds.states_left
+        return list(SplitLoop(stmt, [own], lanes, names.fresh("lane"), stmt.loop, "", left, thresholds).begun())
 
     return bottom_up(body, rule)
 
@@ -73,51 +73,3 @@ def _accumulated(stmt: Stmt) -> Set | None:
             row = OPS[joined[0]]
             return found if row.reorderable and row.monoid is not None else None
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A loop whose accumulation runs in the cells of a buffer."""
-
-    loop: For
-    found: Set
-    buffer: Buffer
-    lane: str
-    #: So many are joined one after another in the end.
-    left: int
-
-    def split(self) -> list[Stmt]:
-        lanes, size = self.buffer.shape[0], self.loop.size
-        whole, rest = divmod(size, lanes)
-        here = Affine.of(self.lane)
-        blocks = Affine(((lanes, self.loop.loop), (1, self.lane)), lanes)
-        inner = For(self.lane, lanes, self._taking(blocks))
-        done: list[Stmt] = [For(self.lane, lanes, self._taking(here, first=True))]
-        if whole > 1:
-            done.append(For(self.loop.loop, whole - 1, (inner,)))
-        if rest:
-            done.append(For(self.lane, rest, self._taking(here + whole * lanes)))
-        return [*done, *self._joined(lanes)]
-
-    def _taking(self, index: Affine, first: bool = False) -> tuple[Stmt, ...]:
-        """The loop's body, for the value at an index."""
-        moved = [map_scalars(one, lambda part: substituted(part, {self.loop.loop: index})) for one in self.loop.body]
-        pairs = zip(self.loop.body, moved, strict=True)
-        return tuple(self._taken(one, first) if old is self.found else one for old, one in pairs)
-
-    def _taken(self, stmt: Stmt, first: bool) -> Stmt:
-        assert isinstance(stmt, Set)
-        assert isinstance(stmt.value, Call)
-        at = (Affine.of(self.lane),)
-        value = stmt.value.args[1]
-        return Store(self.buffer, at, value) if first else Update(self.buffer, at, stmt.value.op, value)
-
-    def _joined(self, lanes: int) -> Iterator[Stmt]:
-        """The states joined: by halves, on vectors; the last few one by one."""
-        assert isinstance(self.found.value, Call)
-        op, here = self.found.value.op, Affine.of(self.lane)
-        while lanes > self.left:
-            lanes //= 2
-            yield For(self.lane, lanes, (Update(self.buffer, (here,), op, Read(self.buffer, (here + lanes,))),))
-        state = self.found.local
-        yield For(self.lane, lanes, (Set(state, Call(op, (state, Read(self.buffer, (here,))))),))

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops.contraction import Contraction, contraction_of
-from weft.loops.legality import lies_along
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read
+from weft.loops.product_legality import lies_along
 from weft.loops.walk import Loop, operations_in, reads, rewritten, substituted
 from weft.ops import Scalar
 from weft.optimise.inline import invert_access

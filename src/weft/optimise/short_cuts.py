@@ -31,13 +31,14 @@ from weft.ops.monoid import ShortCut, over_numbers
 
 
 def short_cut(loop: For, found: Set) -> ShortCut | None:
-    """How the values that a loop accumulates do so in less, if they may."""
+    """How the values that a loop accumulates, packed number by number, do so in less, if they may."""
     assert isinstance(found.value, Call)
     monoid, value = OPS[found.value.op].monoid, found.value.args[1]
     cut = monoid.short_cut if monoid else None
-    if cut is None or loop.size > cut.most or not isinstance(value, Call):
+    if cut is None or loop.size > cut.most or not isinstance(value, Call) or not value.op.startswith("pack"):
         return None
-    places = [one.value for one in value.args if isinstance(one, Cast) and isinstance(one.value, Affine)]
+    numbers = [one.value if isinstance(one, Cast) else one for one in value.args]
+    places = [one for one in numbers if isinstance(one, Affine)]
     in_order = all(one.coefficient(loop.loop) > 0 for one in places)
     return cut if in_order and (not cut.narrow or any(map(_is_wider, value.args))) else None
 
@@ -98,7 +99,7 @@ class _ShortAccumulation:
             value = stmt.value.args[1]
             if cell is None:
                 return Set(self.first, value)
-            numbers = *self._accumulated(cell), *_numbers(self._near(value)), *_numbers(self.first)
+            numbers = *self._accumulated(cell), *self._near(value), *_numbers(self.first)
             return self._made(self.cut.taken, numbers)
 
         body = [(old, map_scalars(old, moved)) for old in self.loop.body]
@@ -122,8 +123,8 @@ class _ShortAccumulation:
         made = [stored(one, kind) for one, kind in zip(numbers, fields(self.cells.dtype), strict=True)]
         return Call(f"pack{len(made)}", tuple(made))
 
-    def _near(self, value: Scalar) -> Scalar:
-        """A value whose positions are sums of what all lanes have and of what each has: to convert them takes long.
+    def _near(self, value: Scalar) -> tuple[Scalar, ...]:
+        """The numbers of a value, positions as sums of what all lanes have and of what each has: to convert takes long.
 
         States are of a type that holds every position.
         """
@@ -137,7 +138,8 @@ class _ShortAccumulation:
                     return one if place == own else Call("add", (Cast(dtype, place - own), Cast(dtype, own)))
             return None
 
-        return rewritten(value, rule)
+        assert isinstance(value, Call)
+        return tuple(rewritten(one, rule) for one in value.args)
 
 
 def _numbers(state: Scalar) -> tuple[Scalar, ...]:

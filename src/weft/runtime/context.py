@@ -28,6 +28,7 @@ from weft.runtime.state import Restored, read_state, restore_state
 from weft.runtime.values import holds, value_there
 from weft.runtime.variables import Stateful, variables_of
 from weft.schedule import CompileOptions
+from weft.schedule.compile_options import checked_options
 from weft.tensor.evaluator import evaluator
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
@@ -79,10 +80,8 @@ class Context:
             tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else _listed(some, name)))
             for name, some in (("keep", keep), ("recompute", recompute))
         )
-        if not isinstance(options, CompileOptions | None):
-            what = f"options= takes wf.CompileOptions, not {type(options).__name__}"
-            raise WeftError(what, fix="write options=wf.CompileOptions(fast_math=True), or leave it out")
-        return self._engine.compile(code, {index.name: index for index in indices}, kept, again, options)
+        named = {index.name: index for index in indices}
+        return self._engine.compile(code, named, kept, again, checked_options(options))
 
     def function(
         self, *inputs: Tensor, code: Code | None = None, returns: Any = None, options: CompileOptions | None = None
@@ -100,7 +99,7 @@ class Context:
         if code is not None and not isinstance(code, Code):
             fix = "code comes from wf.grad_update, wf.optim or a @wf.cd call; tensors are returned: returns=…"
             raise WeftError(f"code= takes code, not {type(code).__name__}", fix=fix)
-        return Function(self._engine, inputs, code or seq(), returns, options)
+        return Function(self._engine, inputs, code or seq(), returns, checked_options(options))
 
     def device(self, index: int) -> Device:
         """The device of an index, from 0."""

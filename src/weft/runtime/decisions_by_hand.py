@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
-from weft.loops import Grid, MalformedLoops
+from weft.loops import MalformedLoops
 from weft.runtime import errors
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import Decisions, decisions_of, read_decisions
@@ -33,8 +33,6 @@ def decide_routine(routine: Routine, given: Mapping[int, Decisions | Mapping[str
     assert request is not None
     if not request.fuses:
         raise errors.not_in_kernels()
-    if Grid in request.task.places:
-        raise errors.no_decisions_on_a_gpu()
     loops, stage = request.undecided()
     at = {number: one for one in subjects(stage, request.task) for number in one.positions}
     chosen: dict[str, Decisions] = {}

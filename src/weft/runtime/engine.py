@@ -13,7 +13,7 @@ from weft.assign.definitions import initial
 from weft.assign.lint import doubts
 from weft.assign.nodes import Symbol
 from weft.assign.show import Printer
-from weft.backends import Backend, Pooling
+from weft.backends import Backend, DescribingGpu, Pooling
 from weft.config import config
 from weft.errors import Origin, WeftError, user_origin, warn
 from weft.gc_pause import gc_paused
@@ -184,7 +184,9 @@ class Engine:
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
-            found = tuned(options.tuned, options.machine) if not options.schedule.annotates else Tuned()
+            if options.gpu is None and isinstance(self.backend, DescribingGpu):
+                options = options.but(gpu=self.backend.described)
+            found = tuned(options.tuned, options.timed_on) if not options.schedule.annotates else Tuned()
             request = Request(self.backend, self.layout, code, sizes, kept, recompute, options, found)
             return gc_paused(lambda: request.compiled(clock or Clock()))
         except WeftError as error:

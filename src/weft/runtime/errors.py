@@ -205,12 +205,6 @@ def _spelled(device: int) -> str:
     return f"ctx.device({device})" if device else "ctx"
 
 
-def no_decisions_on_a_gpu() -> WeftError:
-    """Tuning, or decisions by hand, of a routine on a GPU."""
-    what = "how kernels run on a GPU is decided by passes alone: they are not tuned, and nobody decides otherwise"
-    return WeftError(what, fix='tune the same code on the processor, wf.Context("cc"), or leave it to weft')
-
-
 def not_in_kernels() -> WeftError:
     """Something is asked of a routine's kernels that has none."""
     fix = 'compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise'

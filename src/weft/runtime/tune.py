@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from weft.backends import Array
 from weft.errors import WeftError
-from weft.loops import Buffer, Grid
+from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
 from weft.runtime.contest import duel, rounds
@@ -42,7 +42,7 @@ def tune_routine(
     needs = [one for one in routine.footprint.needs if layout.buffer(one) not in handed]
     values = {**handed, **{layout.buffer(one): read(routine.state, one) for one in needs}}
     with Display(seconds, show) as display:
-        tuner = Tuner(compiled.request, values, given, tuned(options.tuned, options.machine))
+        tuner = Tuner(compiled.request, values, given, tuned(options.tuned, options.timed_on))
         ended = tuner.search(seconds, display)
         outcome = _decided(tuner, compiled)
     kept = ""
@@ -95,8 +95,6 @@ def _check(routine: Routine, seconds: object) -> None:
     assert request is not None
     if not request.fuses:
         raise errors.not_in_kernels()
-    if Grid in request.task.places:
-        raise errors.no_decisions_on_a_gpu()
     if request.options.schedule.annotates:
         what = f"how loops run is chosen by hand: {request.options.schedule}"
         raise WeftError(what, fix="leave it to weft to tune it: wf.tc.Options(), or only order= and tiles=")

@@ -100,7 +100,8 @@ class Tuner:
         self.bench = Workbench(request.backend, self.stage.kernels, self.stage.plan, values, given)
         found = [self.bench.runnable(one) for one in after_decisions(self.stage, request.task).kernels]
         self.now, self.running = tuple(one for one, _ in found), [call for _, call in found]
-        self.machine = request.options.machine.measured()
+        options = request.options
+        self.machine = options.timed_on if options.gpu else options.machine.measured()
         self.kernels = [self._tuning(one) for one in subjects(self.stage, request.task)]
         self._trial: tuple[_Tuning, Trial] | None = None
 
@@ -244,7 +245,7 @@ class Tuner:
         if tuning.level >= CLEARLY:
             tuning.best, tuning.level = tuning.first, 1.0
             return []
-        machine, what = machine_key(self.request.options.machine), assignments(subject.kernel)
+        machine, what = machine_key(self.request.options.timed_on), assignments(subject.kernel)
         chosen = dict.fromkeys([tuning.first, tuning.best])
         return [Found(subject.key, machine, one, times[one], times[rules], what) for one in chosen if one != rules]
 

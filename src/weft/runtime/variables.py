@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from weft.assign import (
     Assignment,
@@ -43,7 +43,24 @@ if TYPE_CHECKING:
     from weft.runtime.engine import Engine
 
 #: What has state.
-Stateful: TypeAlias = "Routine | Function | Code | Layer | Tensor | Sequence[Stateful]"
+Stateful: TypeAlias = "Routine | Function | StepCode | Code | Layer | Tensor | Composed | Sequence[Stateful]"
+
+
+@dataclass(frozen=True, slots=True)
+class StepCode:
+    """What several routines of an engine do together, in one step: their state is that of this code, run at once."""
+
+    engine: Engine
+    code: Code
+    bindings: Collection[str] = ()
+
+
+@runtime_checkable
+class Composed(Protocol):
+    """A step that is made of others: its state is theirs."""
+
+    def made_of(self) -> Stateful:
+        """What runs in a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +98,11 @@ def variables_of(what: Stateful, engine: Engine) -> Variables:
 def _uses(what: object, engine: Engine) -> Iterator[_Use]:
     """What whatever has state does to memory."""
     match what:
-        case Routine() | Function():
+        case Routine() | Function() | StepCode():
             if what.engine is not engine:
-                raise WeftError(f"{what!r} was made for another context", fix="ask the context that it was made for")
-            yield _Use.of(what.code, what.bindings if isinstance(what, Routine) else ())
+                told = "the step" if isinstance(what, StepCode) else repr(what)
+                raise WeftError(f"{told} was made for another context", fix="ask the context that it was made for")
+            yield _Use.of(what.code, () if isinstance(what, Function) else what.bindings)
         case Tensor():
             yield _Use.of(complete(Keep((what.node,))))
         case Layer():
@@ -94,6 +112,8 @@ def _uses(what: object, engine: Engine) -> Iterator[_Use]:
         case tuple() | list():
             for one in what:
                 yield from _uses(one, engine)
+        case Composed():
+            yield from _uses(what.made_of(), engine)
         case _:
             given = f"state is that of steps, layers or tensors, not of {type(what).__name__}"
             raise WeftError(given, fix="give what is run, step = ctx.function(…) or ctx.compile(…), or a list of these")

@@ -12,21 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from weft.errors import WeftError
-from weft.loops import Ahead, Collapse, For, How, Jam, Parallel, Registers, Role, Staged, Stmt, Unroll, Vector
+from weft.loops import For, How, Role, Staged, Stmt
 from weft.loops.annotations import plain
+from weft.loops.how import ANNOTATIONS
 from weft.loops.legality import illegal, is_shared
-from weft.loops.nodes import Grid, Lanes, Simt
 from weft.loops.walk import body_of, everything, retargeted, top_down
 from weft.schedule.nodes import Kernel
-
-#: In this order annotations stand at a loop.
-_KINDS = (Collapse, Parallel, Grid, Lanes, Simt, Jam, Vector, Registers, Unroll, Ahead)
 
 
 def annotated(loop: For, how: How) -> For:
     """A loop that runs so as well, in place of what it did of that kind."""
     others = [one for one in loop.how if type(one) is not type(how)]
-    return replace(loop, how=tuple(sorted([*others, how], key=lambda one: _KINDS.index(type(one)))))
+    return replace(loop, how=tuple(sorted([*others, how], key=lambda one: ANNOTATIONS.index(type(one)))))
 
 
 def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:

@@ -18,6 +18,7 @@ from weft.schedule.bands import rearranged, tile_loop
 from weft.schedule.canonical import digest, systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, outside_products
+from weft.schedule.gpu_decisions import is_launch, with_gpu_decisions
 from weft.schedule.nodes import Kernel
 from weft.schedule.parallelise import with_private
 from weft.schedule.relocatable import anchored
@@ -34,8 +35,11 @@ def with_decisions(
 ) -> Kernel:
     """A kernel that runs as was decided; raises what is wrong with that, if anything is.
 
-    `own` are buffers that nothing else uses, before or after it; `static` are the sizes of static indices.
+    `own` are buffers that nothing else uses, before or after it; `static` are the sizes of static indices. A launch of
+    a GPU gets other numbers (`gpu_decisions.py`).
     """
+    if is_launch(kernel.template):
+        return with_gpu_decisions(kernel, chosen, static)
     named = systematic(kernel.body)
     _check_products(named.body, chosen)
     body = _with_products(named.body, chosen)

@@ -12,6 +12,7 @@ from weft.machine import COMMON, Machine
 from weft.notation.words import meant
 from weft.optimise.inline_decision import Settings
 from weft.public import public_constructor
+from weft.schedule.gpu_model import USUAL_GPU, Gpu
 from weft.schedule.options import Options
 from weft.thresholds import USUAL, Thresholds
 
@@ -52,8 +53,8 @@ class CompileOptions:
 
     `schedule`: what loops run like, where that is not left to weft. `tuned`: the file of what `routine.tune` found,
     which every process reads; a relative path begins at the cache, and where it is empty nothing is read or kept.
-    `machine`: what it is compiled for. A context and a comprehension keep `kept_programs` that they compiled by
-    themselves, those used last.
+    `machine`: what it is compiled for; `gpu`, where it runs on a GPU, None for the one that is found. A context and a
+    comprehension keep `kept_programs` that they compiled by themselves, those used last.
     """
 
     optimise: bool = True
@@ -85,6 +86,7 @@ class CompileOptions:
     schedule: Options = Options()  # noqa: RUF009 it is frozen
     tuned: str = "tuned.jsonl"
     machine: Machine = field(default_factory=Machine.here)
+    gpu: Gpu | None = None
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
@@ -119,6 +121,16 @@ class CompileOptions:
         return self.products if self.products in ("bfloat16", "float16") else ""
 
     @property
+    def shaped_for(self) -> Gpu:
+        """The GPU that kernels are shaped for."""
+        return self.gpu or USUAL_GPU
+
+    @property
+    def timed_on(self) -> Machine:
+        """What runs what is tuned: the machine, or the GPU in it."""
+        return self.gpu.as_machine(self.machine) if self.gpu else self.machine
+
+    @property
     def key(self) -> str:
         """All that compiled code depends on, but for what tuning found: not how it is checked on the way, nor how much
         of it is kept."""
@@ -126,7 +138,7 @@ class CompileOptions:
 
 
 KINDS: Mapping[str, type] = {
-    one.name: Machine if one.name == "machine" else type(one.default) for one in fields(CompileOptions)
+    one.name: {"machine": Machine, "gpu": Gpu}.get(one.name) or type(one.default) for one in fields(CompileOptions)
 }
 
 
@@ -139,6 +151,14 @@ def no_option(name: str) -> WeftError:
     return _NoOption(f"there is no setting {name!r}", fix="the settings are " + ", ".join(KINDS))
 
 
+def checked_options(given: object) -> CompileOptions | None:
+    """Options as `options=` takes them: None for those of `wf.config`."""
+    if not isinstance(given, CompileOptions | None):
+        what = f"options= takes wf.CompileOptions, not {type(given).__name__}"
+        raise WeftError(what, fix="write options=wf.CompileOptions(fast_math=True), or leave it out")
+    return given
+
+
 def _refused(name: str, kind: type, value: object) -> str | None:
     """What an option takes, if a value is not that."""
     least, most = _LEAST.get(name, 1), _MOST.get(name)
@@ -146,6 +166,8 @@ def _refused(name: str, kind: type, value: object) -> str | None:
         return None if type(value) is bool else "True or False"
     if name == "products":
         return None if value in _PRODUCTS else f"one of {', '.join(map(repr, _PRODUCTS))}"
+    if kind is Gpu:
+        return None if value is None or isinstance(value, Gpu) else "a wf.Gpu, or None"
     if kind is str:
         return None if isinstance(value, str) else "the path of a file, or empty"
     if kind not in (int, float):
@@ -160,6 +182,7 @@ def _example(name: str) -> str:
     default = {
         "schedule": "wf.tc.Options(threads=2)",
         "machine": "wf.Machine.here()",
+        "gpu": "wf.Gpu(multiprocessors=108)",
         "thresholds": "wf.Thresholds(tile_rows=6)",
     }
     return (

@@ -13,43 +13,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TypeVar
 
-from weft.loops import (
-    Ahead,
-    Collapse,
-    For,
-    How,
-    Jam,
-    Parallel,
-    Product,
-    Registers,
-    Staged,
-    Stmt,
-    Unroll,
-    Vector,
-)
-from weft.loops.parse_how import how_of, tile_of
+from weft.loops import Blocks, For, How, Product, Staged, Stmt, Tile
+from weft.loops.how import is_within_limits, read_how
 from weft.loops.show import show_product
 from weft.loops.walk import body_of
-from weft.schedule.options import RANGES
+from weft.loops.wording import read
 
 T = TypeVar("T")
 
-#: What annotations may say, whoever wrote them: it is spelled into source text.
-_RANGES: Mapping[type, tuple[int, int]] = {
-    Collapse: (2, 64),
-    Parallel: (1, 1 << 40),
-    Jam: (2, 64),
-    Vector: RANGES["lanes"],
-    Unroll: (1, RANGES["unroll"][1]),
-    Registers: (2, RANGES["lanes"][1]),
-    Ahead: (1, 64),
-}
+#: No number of a block is larger, whoever wrote it.
+_LARGEST_BLOCK = 1 << 16
 _PRODUCT = re.compile(
     r"product of (?:left (?P<left>[\w, ]+?))?(?:; )?(?:right (?P<right>[\w, ]+?))?(?:; )?(?:sums (?P<sums>[\w, ]+?))?"
-    r" (?P<tile>in tiles of .*)",
+    r" (?P<runs>in (?:tiles|blocks) of .*)",
     re.ASCII,
 )
 
@@ -130,23 +109,23 @@ def read_decisions(texts: Mapping[str, str]) -> Decisions:
 
 
 def _how(text: str) -> How:
-    found = how_of(text)
+    found = read_how(text)
     if found is None:
         raise ValueError(f"{text!r} does not say how a loop runs")
-    least, most = _RANGES[type(found)]
-    (number,) = (getattr(found, name) for name in found.__slots__)
-    if not least <= number <= most:
+    if not is_within_limits(found):  # whoever wrote it: it is spelled into source text
         raise ValueError(f"{text!r} is out of range")
     return found
 
 
 def _product(total: str, text: str) -> Product:
     found = _PRODUCT.fullmatch(text)
-    tile = tile_of(found["tile"]) if found else None
-    if found is None or tile is None:
+    tile, blocks = (read(Tile, found["runs"]), read(Blocks, found["runs"])) if found else (None, None)
+    if found is None or (tile is None and blocks is None):
         raise ValueError(f"{text!r} does not say how a product runs")
+    if blocks is not None and not all(0 < one <= _LARGEST_BLOCK for one in astuple(blocks) if isinstance(one, int)):
+        raise ValueError(f"{text!r} is out of range")
     left, right, sums = (tuple(part.split(", ")) if (part := found[side]) else () for side in ("left", "right", "sums"))
-    return Product(left, right, sums, total, tile)
+    return Product(left, right, sums, total, tile, blocks)
 
 
 def decisions_of(body: Sequence[Stmt]) -> Decisions:

@@ -17,18 +17,21 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.loops import Ahead, Buffer, For, Stmt
-from weft.loops.legality import illegal
+from weft.loops.legality import collapsed_loops, illegal
 from weft.loops.streams import MemoryStream, fetched_by
-from weft.loops.walk import Body, accesses
+from weft.loops.walk import Body, accesses, body_of, everything
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
 def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
-    """A block whose loops over rows fetch the next ones."""
+    """A block whose loops over rows fetch the next ones, but for those that others run as one with."""
+    inner = {id(one) for stmt in everything(body) if isinstance(stmt, For) for one in _collapsed_into(stmt)}
 
     def change(loop: For) -> Sequence[Stmt] | None:
+        if id(loop) in inner:
+            return None
         streams = [one for found in fetched_by(loop).values() for one in found]
         if not streams or _passes(loop, streams) < 2 or not _is_worth_it(streams, options):
             return None
@@ -36,6 +39,14 @@ def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> 
         return None if illegal(fetching) else (fetching,)
 
     return replaced(body, change)
+
+
+def _collapsed_into(loop: For) -> Sequence[Stmt]:
+    """The loops inside one that it runs as one with."""
+    nested: list[Stmt] = [loop]
+    for _ in collapsed_loops(loop)[0][1:]:
+        nested += body_of(nested[-1])
+    return nested[1:]
 
 
 def _passes(loop: For, streams: Sequence[MemoryStream]) -> int:

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer
+from weft.loops import Buffer, Collapse, Owners
 from weft.loops.walk import Body
 from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
+from weft.schedule.apply_decisions import recalled
 from weft.schedule.fuse import fused
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
-from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.gpu_products import in_blocks
 from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import is_long_alone, on_grid
+from weft.schedule.owned_rows import by_owners
 from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
@@ -40,8 +41,8 @@ def copy_factors(stage: Stage, task: Task) -> Stage:
     if task.options.factors:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
-        return pipeline.with_nests(stage, with_turned_factors(stage.nests, USUAL_GPU.copied_points))
-    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, USUAL_GPU.copied_points))
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, task.options.shaped_for.copied_points))
+    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, task.options.shaped_for.copied_points))
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:
@@ -95,7 +96,7 @@ def split_long_sums(stage: Stage, task: Task) -> Stage:
 
     t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
     """
-    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.products == "tf32"))
+    return each_kernel(stage, lambda body: split_sums(body, task.options.shaped_for, task.options.products == "tf32"))
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:
@@ -118,11 +119,13 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
         body = kernel.template
         if unspelled(body) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
-        if product := in_blocks(body, USUAL_GPU, task.options.products == "tf32"):
+        if product := in_blocks(body, task.options.shaped_for, task.options.products == "tf32"):
             return [product]
-        if is_long_alone(body, USUAL_GPU):
+        if scatter := by_owners(body, task.options.shaped_for):
+            return [scatter]
+        if is_long_alone(body, task.options.shaped_for):
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
-        return [on_grid(body, mine, USUAL_GPU)]
+        return [on_grid(body, mine, task.options.shaped_for)]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
@@ -136,6 +139,18 @@ def plan_launches(stage: Stage, task: Task) -> Stage:
     return replace(stage, plan=planned(stage.kernels, stage.outside))
 
 
+def recall_on_grid(stage: Stage, task: Task) -> Stage:
+    """Run launches with the numbers that tuning found best, where it did.
+
+    for i on a grid by 1024 with 4 warps: …    becomes    for i on a grid by 512 with 8 warps: …
+    """
+    if not task.tuned:
+        return stage
+    places = {*task.places, Collapse, Owners}
+    kernels = recalled(stage.kernels, (), task.tuned, task.options, task.static, places)
+    return replace(stage, formed=tuple(kernels))
+
+
 def _several(kernels: Sequence[Kernel], found: Sequence[Sequence[Body]]) -> list[Kernel]:
     """Kernels, with what became of the template of each: one or more."""
     return [kernel.with_template(body) for kernel, bodies in zip(kernels, found, strict=True) for body in bodies]
@@ -145,7 +160,7 @@ def _for_gpu(one: Pass) -> Pass:
     """A pass of a processor that takes a GPU for one."""
 
     def run(stage: Stage, task: Task) -> Stage:
-        options = task.options.but(machine=USUAL_GPU.as_machine(task.options.machine))
+        options = task.options.but(machine=task.options.shaped_for.as_machine(task.options.machine))
         return one.run(stage, replace(task, options=options))
 
     run.__doc__ = one.run.__doc__
@@ -163,11 +178,13 @@ _OWN = (
     Pass("cut_launches", cut_launches),
     Pass("run_on_grid", run_on_grid),
     Pass("plan_memory", plan_launches),
+    Pass("recall_decisions", recall_on_grid),
 )
 _ORDER = (
     "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
-    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory"
+    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
+    "recall_decisions"
 )
 
 #: What happens between loops and launches on a GPU, in order.

@@ -11,8 +11,9 @@ from math import prod
 from weft.loops import For
 from weft.loops.sites import independent
 from weft.schedule.fusion_cost import FusionCost, points_of
-from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.loop_tree import Level, Shared
+from weft.schedule.owned_rows import by_owners
 
 
 class GpuFusionCost(FusionCost):
@@ -31,14 +32,17 @@ class GpuFusionCost(FusionCost):
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         if not shared:
             return "they share no loop, and are launches of their own"
+        gpu = self.options.shaped_for
+        if any(by_owners(one.body, gpu) for one in (mine, theirs)):
+            return "cells of a scatter have owners"
         programs = prod(mine.sizes[loop] for loop, _ in shared)
         points = [points_of(one) for one in (mine, theirs)]
-        if max(points) > USUAL_GPU.alone_points and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
+        if max(points) > gpu.alone_points and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
             return f"sharing `{shared[0][0]}` would leave both to few programs"
         if max(points) <= programs:
             return ""
-        apart = sum(_ns(one, -(-one // USUAL_GPU.fused_points)) for one in points) + self._saved(mine, theirs)
-        together = _ns(sum(points), programs)
+        apart = sum(_ns(one, -(-one // gpu.fused_points), gpu) for one in points) + self._saved(mine, theirs)
+        together = _ns(sum(points), programs, gpu)
         if together > apart:
             return f"sharing `{shared[-1][0]}` would leave {programs} programs: {together:.0f} ns, not {apart:.0f}"
         return ""
@@ -55,8 +59,7 @@ def _is_shared(level: Level, loop: str) -> bool:
     return any(isinstance(one, For) and one.loop == loop and independent(one) for one in level.body)
 
 
-def _ns(points: int, programs: int) -> float:
+def _ns(points: int, programs: int, gpu: Gpu) -> float:
     """What so many points take that so many programs share."""
-    gpu = USUAL_GPU
     busy = max(1, min(programs, gpu.multiprocessors))
     return max(points * 4 / (busy * gpu.bytes_per_ns), gpu.program_ns / 4)

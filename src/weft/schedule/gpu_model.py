@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import TypeAlias
 
+from weft.errors import WeftError
 from weft.machine import Machine
+from weft.public import public_constructor
 
 #: Rows, columns, sums, warps and stages of a program's block.
 BlockShape: TypeAlias = tuple[int, int, int, int, int]
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second.
+    """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
     `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
@@ -21,15 +25,18 @@ class Gpu:
     as fast as memory.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
-    `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
-    of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each, or fewer with
-    more of each, down to `fewest_columns`. A thread has about `thread_lanes` of them. A strip of a long sum has
-    `strip_points`.
+    `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,
+    where it is read several times and the second cache holds those of all programs then; `block_lanes` of loops inside
+    each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
+    `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
+    them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
-    copy of a factor that lies as they take it.
+    copy of a factor that lies as they take it. Of a scatter, a program has one position and `owned_columns` of its
+    cells on `owned_warps`, looks through `owned_block` positions at once for others of its cells, and takes those that
+    it finds from `owned_part` at once; so many `resident_programs` share a multiprocessor.
     """
 
     multiprocessors: int = 132
@@ -46,6 +53,8 @@ class Gpu:
     point_lanes: int = 1024
     row_lanes: int = 16384
     part_lanes: int = 2048
+    row_warps: int = 16
+    most_warps: int = 32
     block_lanes: int = 4096
     square_lanes: int = 64
     column_lanes: int = 64
@@ -84,9 +93,22 @@ class Gpu:
         (16, 32, 64, 4, 3),
         (16, 16, 64, 2, 3),
     )
-    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (6, 64), (1 << 20, 32))
+    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
+    owned_columns: int = 256
+    owned_block: int = 1024
+    owned_part: int = 16
+    owned_warps: int = 4
+    resident_programs: int = 16
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, usual = getattr(self, field.name), field.default
+            if not (_is_table(value, len(usual[0])) if isinstance(usual, tuple) else _is_positive(value)):
+                wanted = "a tuple of tuples of numbers above 0" if isinstance(usual, tuple) else "a number above 0"
+                fix = "change what differs: wf.Gpu(multiprocessors=108)"
+                raise WeftError(f"Gpu.{field.name} is {wanted}, not {value!r}", fix=fix)
 
     @property
     def bytes_per_ns(self) -> float:
@@ -113,8 +135,19 @@ class Gpu:
             latency_ns=1e-3,
             scalar_function_ns=1e-3,
             vector_function_ns=1e-3,
-            identity=like.identity,
+            identity=f"{like.identity} {sha256(repr(self).encode()).hexdigest()[:16]}",
         )
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _is_table(value: object, columns: int) -> bool:
+    rows = value if isinstance(value, tuple) else ()
+    return bool(rows) and all(
+        isinstance(row, tuple) and len(row) == columns and all(map(_is_positive, row)) for row in rows
+    )
 
 
 #: What kernels are shaped for where nothing else is known: an H200.

@@ -8,8 +8,8 @@ from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, parts_of, staged_product
-from weft.loops.legality import SMALLEST_BLOCK, unfit
 from weft.loops.nests import stride_of
+from weft.loops.product_legality import SMALLEST_BLOCK, unfit
 from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu

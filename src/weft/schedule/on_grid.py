@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from weft.affine import Affine
 from weft.loops import Buffer, Collapse, For, Grid, Lanes, Read, Role, Stmt, Store
-from weft.loops.effects import effects
+from weft.loops.effects import effects, read_in
 from weft.loops.legality import carried, collapsed_loops, illegal
 from weft.loops.nests import stride_of
 from weft.loops.walk import (
@@ -37,6 +37,7 @@ from weft.loops.walk import (
 )
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.launches import sunk
+from weft.schedule.recompute_rows import with_recomputed_rows
 
 
 def on_grid(body: Sequence[Stmt], own: Collection[Buffer], gpu: Gpu) -> Body:
@@ -159,14 +160,25 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
         warps = max(1, min(8, wide * block // (32 * gpu.thread_lanes) * 2))
         made = _gridded(chain, _in_lanes(body, _LaneChoice(block, block, gpu.block_lanes)), {name: wide}, warps)
         return _kept(made, own)
-    row = _power(longest) if longest <= gpu.row_lanes else gpu.part_lanes
+    row, part, most = _power(longest), gpu.part_lanes, gpu.row_warps
+    if longest > gpu.row_lanes:
+        body = with_recomputed_rows(body, own)
+        if _passes(body) > 1 and 4 * longest * gpu.multiprocessors <= gpu.cache_bytes:
+            part, most = gpu.row_lanes, gpu.most_warps
+        row = part
     many, points = max(1, gpu.point_lanes // row), prod(size for _, size in chain)
     while many > 1 and points < many * gpu.programs:
         many //= 2
     many = min(many, _power(points))
-    inside = _in_lanes(body, _LaneChoice(row, gpu.part_lanes, gpu.block_lanes))
-    warps = max(1, min(16, many * _widest(inside) // (32 * gpu.thread_lanes)))
+    inside = _in_lanes(body, _LaneChoice(row, part, gpu.block_lanes))
+    warps = max(1, min(most, many * _widest(inside) // (32 * gpu.thread_lanes)))
     return _kept(_flat(chain, inside, many, warps), own)
+
+
+def _passes(body: Sequence[Stmt]) -> int:
+    """How many loops of a block read the same buffer, at most: all but the first find it in a cache that holds it."""
+    found = [one for stmt in body if isinstance(stmt, For) for one in read_in((stmt,))]
+    return max((found.count(one) for one in found), default=0)
 
 
 def columns_of(chain: Sequence[Loop], body: Body) -> Loop | None:

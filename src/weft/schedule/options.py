@@ -8,7 +8,7 @@ from numbers import Integral
 
 from weft.affine import Affine
 from weft.errors import WeftError
-from weft.loops import Inside
+from weft.loops import Inside, Unroll, Vector
 from weft.loops.effects import names
 from weft.loops.nests import Nest
 from weft.loops.walk import substituted
@@ -17,7 +17,13 @@ from weft.optimise.loop_order import is_reorderable, ordered
 from weft.public import public_constructor
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
-RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (0, 256), "rows": (0, 64), "vectors": (0, 64)}
+RANGES = {
+    "unroll": (0, Unroll.limits[1]),
+    "lanes": Vector.limits,
+    "threads": (0, 256),
+    "rows": (0, 64),
+    "vectors": (0, 64),
+}
 _LARGEST_TILE = 1 << 62
 _SEVERAL = {"order": "a tuple of names of loops", "tiles": "a tuple of pairs of a loop's name and a size"}
 

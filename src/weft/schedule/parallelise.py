@@ -17,7 +17,8 @@ from dataclasses import replace
 from weft.loops import Buffer, For, Parallel, Role, Staged, Stmt
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
-from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points, shared_product
+from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
+from weft.loops.product_legality import shared_product
 from weft.loops.sites import sites
 from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_body
 from weft.schedule.annotate import annotated, is_innermost

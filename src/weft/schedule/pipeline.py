@@ -7,11 +7,11 @@ asked of all of them. Whatever is between two passes is a program that can be ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from weft.loops import Ahead, Buffer, Collapse, Jam, Product, Registers, Simt, Vector
+from weft.loops import Buffer, Product, Simt, Vector
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
@@ -30,11 +30,18 @@ from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
 from weft.schedule.alike import once, with_own_partials, with_templates
-from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
-from weft.schedule.collapse import collapsed
-from weft.schedule.fetch_ahead import fetching_ahead
+from weft.schedule.decision_passes import (
+    collapse,
+    fetch_ahead,
+    launch,
+    parallelise,
+    recall_decisions,
+    tile,
+    unroll_jam,
+    vectorise,
+)
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -44,16 +51,12 @@ from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
 from weft.schedule.options import arranged
 from weft.schedule.pack_invariants import with_packed_invariants
 from weft.schedule.pad_windows import with_padded_windows
-from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
-from weft.schedule.simt import is_on_gpu, simt_launches
-from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
+from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
-from weft.schedule.tile import best_tile, tiled
-from weft.schedule.unroll_jam import jammed
-from weft.schedule.vectorise import vectorised
+from weft.schedule.tile import best_tile
 
 
 def with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:
@@ -256,7 +259,7 @@ def split_accumulations(stage: Stage, task: Task) -> Stage:
 
     for i: s = mean(s, x[i])    becomes    for i: for l: part[l] mean= x[64 i + l];  for l: s = mean(s, part[l])
     """
-    return _decided(stage, task, Vector, lambda body: partial_states(body, task.options.thresholds))
+    return where_placed(stage, task, Vector, lambda body: partial_states(body, task.options.thresholds))
 
 
 def replace_aggregates(stage: Stage, task: Task) -> Stage:
@@ -294,7 +297,7 @@ def pack_invariants(stage: Stage, task: Task) -> Stage:
 
     for t: product of … u[j, k] …    becomes    for k: for j: u_packed[k, j] = u[j, k];  for t: … u_packed[k, j] …
     """
-    return _decided(stage, task, Product, lambda body: with_packed_invariants(body, task.options))
+    return where_placed(stage, task, Product, lambda body: with_packed_invariants(body, task.options))
 
 
 def accumulate_in_lanes(stage: Stage, task: Task) -> Stage:
@@ -302,7 +305,7 @@ def accumulate_in_lanes(stage: Stage, task: Task) -> Stage:
 
     for i: s = s + x[i]    becomes    for i: for l: part[l] += x[64 i + l];  for l: s = s + part[l]
     """
-    return _decided(stage, task, Vector, lambda body: in_lanes(body, task.options.thresholds))
+    return where_placed(stage, task, Vector, lambda body: in_lanes(body, task.options.thresholds))
 
 
 def widen_sums(stage: Stage, task: Task) -> Stage:
@@ -321,7 +324,7 @@ def block_loops(stage: Stage, task: Task) -> Stage:
     schedule = task.options.schedule
     if schedule.order or schedule.tiles:
         return stage
-    return _decided(stage, task, Vector, lambda body: blocked(body, task.options))
+    return where_placed(stage, task, Vector, lambda body: blocked(body, task.options))
 
 
 def number_partials(stage: Stage, task: Task) -> Stage:
@@ -357,88 +360,6 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
     """
     plan = planned(stage.kernels, stage.outside, in_place=True)
     return replace(stage, plan=plan, formed=tuple(with_templates(coalesced(stage.kernels, plan.shares))))
-
-
-def recall_decisions(stage: Stage, task: Task) -> Stage:
-    """Run the loops of kernels as tuning found best, where it did: the passes that follow leave them alone.
-
-    for i: y[i] = x[i] * 2    becomes    for i on threads by 512, on vectors of 8: y[i] = x[i] * 2
-    """
-    if not task.tuned:
-        return stage
-    given = task.tuned, task.options, task.static, task.places
-    return _running(stage, recalled(stage.kernels, stage.own, *given))
-
-
-def _running(stage: Stage, kernels: Sequence[Kernel]) -> Stage:
-    """The stage with kernels of which it is decided what threads share."""
-    return replace(stage, formed=tuple(kernels), plan=stage.plan and stage.plan.with_private(kernels))
-
-
-def tile(stage: Stage, task: Task) -> Stage:
-    """Cut contractions into tiles that registers hold, or leave them as loops.
-
-    product of left i; right j; sums k: …    becomes    product of … in tiles of 8 rows by 2 vectors: …
-    """
-    return _decided(stage, task, Product, lambda body: tiled(body, task.options))
-
-
-def collapse(stage: Stage, task: Task) -> Stage:
-    """Run loops as one where the cells they touch follow each other.
-
-    for h in range(28): for w in range(28): …    becomes    for h in range(28) collapsed by 2: for w in range(28): …
-    """
-    return _decided(stage, task, Collapse, collapsed)
-
-
-def parallelise(stage: Stage, task: Task) -> Stage:
-    """Let threads share the iterations of outermost loops that are long enough.
-
-    for i in range(1024): …    becomes    for i in range(1024) on threads by 64: …
-    """
-    if not task.sharing:
-        return stage
-    threads = task.options.schedule.threads or task.options.threads
-    found = each_kernel_knowing(stage, lambda body, own: parallelised(body, task.options, own), stage.own)
-    return _running(stage, [replace(one, threads=threads) for one in found.kernels])
-
-
-def unroll_jam(stage: Stage, task: Task) -> Stage:
-    """Do several iterations of an outer sum at once, inside its inner loops.
-
-    for i in range(64): for j: y[j] += x[i, j]    becomes    for i in range(64) jammed by 4: for j: y[j] += x[i, j]
-    """
-    return _decided(stage, task, Jam, lambda body: jammed(body, task.options))
-
-
-def vectorise(stage: Stage, task: Task) -> Stage:
-    """Run innermost loops on vectors, or unroll them where that is asked.
-
-    for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
-    """
-    registers = Registers in task.places
-    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options, registers))
-
-
-def fetch_ahead(stage: Stage, task: Task) -> Stage:
-    """Fetch the next row from memory while loops pass over one several times.
-
-    for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
-    """
-    return _decided(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
-
-
-def launch(stage: Stage, task: Task) -> Stage:
-    """Run on SIMT threads what is not placed on a GPU yet, each kernel as one launch.
-
-    for k: for i: y[i] += x[i, k];  z = y[0]    becomes    for i on simt threads by 256: for k: …;  for alone on simt …
-    """
-    if Simt not in task.places:
-        return stage
-    kernels = stage.kernels
-    found = once(kernels, lambda one, _: [one.template] if is_on_gpu(one) else simt_launches(one, task.options))
-    made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
-    return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))
 
 
 #: What happens between loops and kernels, in order.
@@ -493,8 +414,3 @@ UNOPTIMISED = tuple(
 
 def _simplified(body: Body, task: Task, unsigned: Collection[Buffer]) -> Body:
     return rewrite(body, task.static, task.options.fast_math, unsigned)
-
-
-def _decided(stage: Stage, task: Task, kind: type, change: Callable[[Body], Body]) -> Stage:
-    """The stage with kernels changed, for a backend that can run what is decided of this kind."""
-    return each_kernel(stage, change) if kind in task.places else stage

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from weft.loops import For, How, Product, Staged, Stmt
 from weft.loops.annotations import placed_parts
-from weft.loops.legality import points, shared_product
+from weft.loops.legality import points
+from weft.loops.product_legality import shared_product
 from weft.loops.walk import everything
 from weft.schedule.bands import tile_loop
 from weft.schedule.compile_options import CompileOptions

@@ -33,7 +33,7 @@ from math import prod
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.loops import Cast, Fill, For, Grid, If, Let, Local, Remark, Set, Simt, Staged, Stmt, Store
+from weft.loops import Cast, Fill, For, Grid, If, Let, Local, Owners, Remark, Set, Simt, Staged, Stmt, Store
 from weft.loops.effects import effects
 from weft.loops.legality import carried, on_threads
 from weft.loops.names import BlockNames
@@ -59,7 +59,7 @@ from weft.schedule.nodes import Kernel
 from weft.schedule.partition import partitioned
 
 #: What a nest is made of before its innermost block.
-_Step: TypeAlias = For | If | Let
+NestStep: TypeAlias = For | If | Let
 
 
 def on_simt(kernel: Kernel, options: CompileOptions = DEFAULTS) -> tuple[Kernel, ...]:
@@ -70,7 +70,8 @@ def on_simt(kernel: Kernel, options: CompileOptions = DEFAULTS) -> tuple[Kernel,
 def is_on_gpu(kernel: Kernel) -> bool:
     """Is it decided already how a GPU runs a kernel?"""
     inside = everything(kernel.template)
-    return any(isinstance(one, For) and any(isinstance(how, Grid | Simt) for how in one.how) for one in inside) or any(
+    loops = [one for one in inside if isinstance(one, For)]
+    return any(isinstance(how, Grid | Owners | Simt) for one in loops for how in one.how) or any(
         isinstance(one, Staged) and one.what.blocks for one in inside
     )
 
@@ -179,14 +180,14 @@ class _Launches:
 
     def _nest(self, body: Sequence[Stmt]) -> For | None:
         """A nest with loops on threads outermost; None if no loop can be there."""
-        rest, inner = _steps(body)
+        rest, inner = nest_steps(body)
         chosen = list[For]()
         for step in tuple(rest):
             others = [one for one in rest if one is not step]
-            if isinstance(step, For) and not carried([*map(_loop, chosen), _loop(step)], _inside(others, inner)):
+            if isinstance(step, For) and not carried([*map(_loop, chosen), _loop(step)], inside_steps(others, inner)):
                 chosen.append(step)
                 rest = others
-        nest = _inside(rest, inner)
+        nest = inside_steps(rest, inner)
         for one in reversed(chosen):
             nest = (For(*_loop(one), nest, (Simt(self.block),)),)
         return nest[0] if chosen and isinstance(nest[0], For) else None
@@ -223,9 +224,9 @@ def _at(body: Body, loop: str, number: int) -> Body:
     return tuple(map_scalars(stmt, lambda scalar: substituted(scalar, here)) for stmt in body)
 
 
-def _steps(body: Sequence[Stmt]) -> tuple[list[_Step], Body]:
+def nest_steps(body: Sequence[Stmt]) -> tuple[list[NestStep], Body]:
     """The loops and tests of a nest, with variables that nothing inside sets, and the block inside them."""
-    steps, body = list[_Step](), tuple(body)
+    steps, body = list[NestStep](), tuple(body)
     while body:
         *lets, last = body
         kept = {one.local for one in lets if isinstance(one, Let)}
@@ -236,7 +237,7 @@ def _steps(body: Sequence[Stmt]) -> tuple[list[_Step], Body]:
     return steps, body
 
 
-def _inside(steps: Sequence[_Step], body: Body) -> Body:
+def inside_steps(steps: Sequence[NestStep], body: Body) -> Body:
     """A block inside the steps of a nest."""
     for one in reversed(steps):
         body = (one, *body) if isinstance(one, Let) else (with_body(one, body),)

@@ -99,6 +99,11 @@ def each_kernel_knowing(
     return replace(stage, formed=tuple(map(Kernel.with_template, stage.parts, bodies)))
 
 
+def where_placed(stage: Stage, task: Task, kind: type, change: Callable[[Body], Body]) -> Stage:
+    """The stage with kernels changed, for a backend that can run what is decided of this kind."""
+    return each_kernel(stage, change) if kind in task.places else stage
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A pass by name. It says what it does in the first line of its docstring, and shows it in the rest."""

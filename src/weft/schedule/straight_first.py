@@ -42,6 +42,10 @@ class _Straight:
             and self.reads.isdisjoint(other.writes)
         )
 
+    def shares_loop(self, other: _Straight) -> bool:
+        """Do both run in each iteration of one loop? Then nothing comes between them."""
+        return self.kernel.shared[:1] == other.kernel.shared[:1] != ()
+
     def joined(self, other: _Straight) -> _Straight:
         """Both, one after the other."""
         remarks = tuple(dict.fromkeys([*self.kernel.remarks, *other.kernel.remarks]))
@@ -56,6 +60,8 @@ def straight_first(kernels: Sequence[Kernel]) -> list[Kernel]:
         place = len(done)
         if part.straight:
             place = 1 + max((at for at, one in enumerate(done) if one.before(part)), default=-1)
+            while 0 < place < len(done) and done[place - 1].shares_loop(done[place]):
+                place += 1
         beside = next((at for at in (place - 1, place) if 0 <= at < len(done) and done[at].straight), None)
         if part.straight and beside is not None:
             done[beside] = done[beside].joined(part)

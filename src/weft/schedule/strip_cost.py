@@ -52,6 +52,8 @@ class StripCost:
         members, roles, between = set(group.members), found.roles, made | used
         local = [one for one in between if one not in kept and members.issuperset(uses.touching[one])]
         rows = self._even(roles.row[1], self.machine.caches[1] // sum(_row(one, roles) for one in between))
+        if rows > roles.row[1]:
+            return 0
         again = sum(one for index, nest in products.items() for one in _without_rows(nest, found.loops[index], roles))
         strips = prod(size for _, size in roles.batch) * -(-roles.row[1] // rows)
         saved = sum(map(size_of, between)) + sum(map(size_of, local))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from weft.loops import Buffer, Program
+from weft.loops import Buffer, Grid, Program
 from weft.loops.annotations import plain
 from weft.loops.walk import Body
 from weft.schedule.alike import with_templates
@@ -14,14 +14,20 @@ from weft.schedule.canonical import systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, decisions_of
 from weft.schedule.driver import stages
+from weft.schedule.gpu import GPU_PASSES
+from weft.schedule.gpu_knobs import gpu_knobs
 from weft.schedule.knobs import Knob
 from weft.schedule.nodes import Kernel
 from weft.schedule.pipeline import PASSES
 from weft.schedule.space import knobs
-from weft.schedule.stage import Stage, Task
+from weft.schedule.stage import Pass, Stage, Task
 
-#: The passes that decide how loops run, where that is not decided.
-_DECIDING = PASSES[[one.name for one in PASSES].index("recall_decisions") :]
+
+def _deciding(task: Task) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
+    """The passes before those that recall and decide how loops run, where that is not decided; and these."""
+    passes = GPU_PASSES if Grid in task.places else PASSES
+    first = [one.name for one in passes].index("recall_decisions")
+    return passes[:first], passes[first:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,12 +51,13 @@ class Subject:
 
 def before_decisions(program: Program, task: Task) -> Stage:
     """A program cut into kernels of which nothing is decided yet."""
-    return next(stage for name, stage in stages(program, task) if name == "plan_memory")
+    *_, (_, last) = stages(program, task, passes=_deciding(task)[0])
+    return last
 
 
 def after_decisions(stage: Stage, task: Task) -> Stage:
     """The same when all is decided: as tuning found best, and by rules where it found nothing."""
-    for one in _DECIDING:
+    for one in _deciding(task)[1]:
         stage = one.run(stage, task)
     return stage
 
@@ -62,13 +69,14 @@ def subjects(stage: Stage, task: Task) -> list[Subject]:
         _decisions(stage, task, plain),
         stage.own,
     )
-    positions: dict[str, list[int]] = {}
+    on_gpu, positions = Grid in task.places, dict[str, list[int]]()
     for position, kernel in enumerate(stage.kernels):
         positions.setdefault(kernel_key(kernel), []).append(position)
     found = []
     for key, (first, *others) in positions.items():
         kernel = stage.kernels[first]
-        ways = knobs(systematic(kernel.body).body, task.options, own, as_loops[first])
+        body = systematic(kernel.body).body
+        ways = gpu_knobs(body) if on_gpu else knobs(body, task.options, own, as_loops[first])
         given = (tuple(ways), task.options, own, task.static)
         found.append(Subject(key, kernel, (first, *others), rules[first], *given))
     return found

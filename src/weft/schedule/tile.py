@@ -20,18 +20,9 @@ from math import inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
-from weft.loops.legality import (
-    MOST_VECTORS,
-    NARROWEST,
-    WIDEST,
-    at_a_point,
-    follow,
-    lies_along,
-    points,
-    rest_in_order,
-    unfit,
-)
+from weft.loops.legality import follow, points
 from weft.loops.nests import stride_of
+from weft.loops.product_legality import MOST_VECTORS, NARROWEST, WIDEST, at_a_point, lies_along, rest_in_order, unfit
 from weft.loops.roundings import PARTS, ROUNDINGS
 from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
@@ -238,7 +229,7 @@ def _in_blocks(sums: tuple[Loop, ...], options: CompileOptions) -> tuple[Loop, .
 
 
 def _deepest(options: CompileOptions) -> int:
-    """How many sums of the columns of a tile a cache holds beside the rest."""
+    """How many sums of the columns of a tile the second cache holds beside the rest."""
     return max(options.machine.caches[1] // 4 // _row_bytes(options), _DEPTH)
 
 
@@ -339,7 +330,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
     few = thresholds.few_rows_vectors
     usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
-    depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
+    depth = _DEPTH * 2 // usual // 2 if tile.strips else _deepest(options) * thresholds.tile_vectors // usual
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
     usual = min(usual, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)

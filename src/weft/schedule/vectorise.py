@@ -37,8 +37,9 @@ from weft.loops import (
     reads,
 )
 from weft.loops.effects import effects
-from weft.loops.legality import NARROWEST, collapsed_loops, illegal, points, sums_of
+from weft.loops.legality import collapsed_loops, illegal, points, sums_of
 from weft.loops.names import BlockNames
+from weft.loops.product_legality import NARROWEST
 from weft.loops.walk import around, everything, free, parts, subexpressions
 from weft.machine import Machine
 from weft.ops import Call, Num

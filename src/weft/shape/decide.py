@@ -174,9 +174,24 @@ class Decision:
 
 
 def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
-    """The open axes about which a written 1, and nothing else, says something."""
-    ones = (axis for axis in axes if any(one.size == 1 and one.claim for one in _neighbours(axis, Same, Below, Join)))
+    """The open axes about which a 1, and nothing else, says something: a written one, or one that a map is applied to.
+
+    An input axis of a parameter is there for `w @ x`; where `x` is computed, and one number, so is that. A number of the
+    program fits any.
+    """
+
+    def says(axis: AxisCell, one: AxisCell) -> bool:
+        if one.size == 1 and one.claim:
+            return True
+        return _maps(axis) and one.role == "inner" and (one.size == 1 or (one.size is None and one.least == 1))
+
+    ones = (axis for axis in axes if any(says(axis, one) for one in _neighbours(axis, Same, Below, Join)))
     return set(_connected(ones, Same, Below, Join))
+
+
+def _maps(axis: AxisCell) -> bool:
+    """Is it an input axis of a parameter?"""
+    return axis.role == "param" and axis.row is not None and axis.row.kind == "input"
 
 
 def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:

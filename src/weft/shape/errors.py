@@ -202,7 +202,7 @@ def decided_by_calls(axis: AxisCell) -> OpenSizeError:
     assert owner is not None
     return OpenSizeError(
         f"the size `{axis.open_name}` of input `{owner.name}` is decided by each call, and is needed before one",
-        origin=owner.origin,
+        notes=[f"`{owner.name}` was made at {owner.origin}: {owner.origin.code}"] if owner.origin else [],
         fix=f"make a function of it, step = ctx.function({owner.name}, …), and call that with arrays; "
         "print(t) shows a shape as far as it is known",
     )

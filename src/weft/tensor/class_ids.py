@@ -30,6 +30,22 @@ def whole_ids(ids: TensorLike, user: str) -> Tensor:
     return cast(found, _POSITION) if stored == "bool" else found
 
 
+def check_order(scores: Tensor, ids: Tensor, user: str) -> None:
+    """Refuse ids where scores belong, and scores where ids do."""
+    first, second = (one.node.precision.settled for one in (scores, ids))
+    if first and not is_float(first) and second and is_float(second):
+        raise swapped(scores, ids, user)
+
+
+def swapped(first: Tensor, second: Tensor, user: str) -> WeftError:
+    """Scores and ids are given the other way round."""
+    return WeftError(
+        f"{user} takes scores first and then ids, and `{first.label}` has whole numbers",
+        notes=[f"{first.label} is {first.shape}", f"{second.label} is {second.shape}"],
+        fix=f"swap them: {user}({second.label}, {first.label})",
+    )
+
+
 def named_classes(ids: Tensor, count: Extent, ignored: int | None, user: str) -> Node:
     """A node with the check that ids name classes, of which there are so many; those that are ignored name none."""
     value = ONE_OPERAND if ignored is None else call("where", call("eq", ONE_OPERAND, ignored), Num(0), ONE_OPERAND)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.errors import ShapeError
+from weft.errors import ShapeError, WeftError, user_origin, warn
 from weft.shape.logic import Outside
 from weft.tensor.einsum import contract
 from weft.tensor.scope import as_tensor
@@ -29,6 +29,7 @@ def take(x: TensorLike, positions: TensorLike, *, outside: Outside = "check", la
 def taken(table: Tensor, held: Tensor, *, along: str = "v", outside: Outside = "check", label: str = "") -> Tensor:
     """`take`, with a name for the axis that is looked up."""
     batch, own = position_axes(held)
+    _check_examples(table, held)
     names, shown = [f"b{at}" for at in range(batch)], [f"p{at}" for at in range(own)]
     inputs = () if table.shape.input.axes == () else ("...",)
     if table.shape.batch.lo:
@@ -38,6 +39,16 @@ def taken(table: Tensor, held: Tensor, *, along: str = "v", outside: Outside = "
         spec = f"{part_of_spec((), inputs, [along, '...'])}; {part_of_spec(names, (), shown)} @{along} => "
         spec += part_of_spec(names, inputs, [*shown, "..."])
     return contract(spec, (table, held), label=label, outside=outside, left=True)
+
+
+def _check_examples(table: Tensor, held: Tensor) -> None:
+    """Warn of positions for each example that name examples: those that calls count by the same name."""
+    first, own = ([str(one) for one in x.shape.batch.axes or ()][:1] for x in (table, held))
+    if first == own and first and first[0].isidentifier():
+        what = f"`{table.label}` is looked up along `{first[0]}`, its examples, by a number of each example"
+        notes = [f"{table.label} is {table.shape}", f"{held.label} is {held.shape}"]
+        pick = f'wf.einsum("...|v; ...|@v => ...|0", {table.label}, {held.label})'
+        warn(WeftError(what, origin=user_origin(), notes=notes, fix=f"to pick one output of each example write {pick}"))
 
 
 def bincount(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
 from numbers import Integral
@@ -36,6 +39,42 @@ class _Seed:
     def draw(self, name: str) -> str:
         """Something else each time, whichever thread asks."""
         return f"{self.number}:{name}:{next(self.drawn.setdefault(name, count()))}"
+
+
+class Draws:
+    """What was drawn while something was built: built again, for other sizes, it draws by the same keys."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Draw what was drawn before, name by name in order; what was not is drawn anew, and kept."""
+        token = _draws.set(_Repeated(self._texts))
+        try:
+            yield
+        finally:
+            _draws.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """Draws of one building: those known, and how many of each name it has had."""
+
+    texts: dict[str, list[str]]
+    had: Counter[str] = field(default_factory=Counter)
+
+    def draw(self, name: str) -> str:
+        texts = self.texts.setdefault(name, [])
+        if self.had[name] == len(texts):
+            texts.append(_process.seed.draw(name))
+        self.had[name] += 1
+        return texts[self.had[name] - 1]
+
+
+_draws: ContextVar[_Repeated | None] = ContextVar("weft_draws", default=None)
 
 
 class _Process:
@@ -108,7 +147,7 @@ def _bits(key: int, stream: int, counter: Number) -> Scalar:
 
 def random_key(name: str) -> int:
     """The key of everything random called `name` under the current seed."""
-    text = _process.seed.draw(name)
+    text = (_draws.get() or _process.seed).draw(name)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

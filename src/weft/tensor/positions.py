@@ -149,6 +149,13 @@ class PositionsInside:
     def _size(self) -> int:
         return SizeOf(self.operation, self.label.name).value
 
+    def _fix(self, wanted: int) -> str:
+        """What to do. A layer has an axis called after what configures it, and takes no `outside`: it may be larger."""
+        if len(self.label.name) == 1:
+            return 'pass others, or say what is meant: outside="clip" takes the nearest one, outside="skip" none'
+        more = f", or have more of them: {self.label.name}={wanted}" if wanted > self._size else ""
+        return f'pass others{more}; wf.take and wf.einsum can be told outside="clip", the nearest one, or "skip", none'
+
     def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
         least, greatest = value.tolist()
         size = self._size
@@ -161,7 +168,7 @@ class PositionsInside:
             origin=self.operation.step.origin,
             text=self.operation.step.text,
             spans=[self.label.span],
-            fix='pass others, or say what is meant: outside="clip" takes the nearest one, outside="skip" none',
+            fix=self._fix(greatest + 1),
         )
 
 

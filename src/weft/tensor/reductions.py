@@ -9,8 +9,9 @@ from functools import partial
 from weft.einsum.nodes import KINDS
 from weft.errors import EinsumError, OpenSizeError, ShapeError
 from weft.ops import Scalar, call, where
+from weft.ops.dtypes import is_float
 from weft.shape.text import as_dim
-from weft.tensor.class_ids import named_classes, whole_ids
+from weft.tensor.class_ids import check_order, named_classes, swapped, whole_ids
 from weft.tensor.functions import each_point, pointwise
 from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, reduce_groups, related
 from weft.tensor.scope import as_tensor
@@ -150,7 +151,9 @@ def cross_entropy(
     >>> print(ctx[wf.cross_entropy(x, ids, ignore_index=-1)].ravel().round(4))
     [0.5514 0.5514 0.    ]
     """
-    x, ids = as_tensor(logits, "cross_entropy"), whole_ids(ids, "cross_entropy")
+    x, ids = as_tensor(logits, "cross_entropy"), as_tensor(ids, "cross_entropy")
+    check_order(x, ids, "cross_entropy")
+    ids = whole_ids(ids, "cross_entropy")
     spec = _ONE_AXIS if spec == OUTPUT_ROW and len(x.shape.output.axes or ()) == 1 else spec
     groups = Groups.plain(spec, "cross_entropy")
     x, top, logs = _log_weights(x, spec, groups, sizes)
@@ -174,6 +177,8 @@ def cross_entropy(
             watched=[named_classes(ids, count, ignore_index, "cross_entropy")],
         )
     except ShapeError:
+        if (stored := x.node.precision.settled) and not is_float(stored) and ids.node.precision.settled is None:
+            raise swapped(x, ids, "cross_entropy") from None
         raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {_shape(top)}", x) from None
     return found if ignore_index is None else each_point("counted", partial(_counted, ignore_index), found, ids)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from typing import Any
 from weft.assign import Cells, Fetch, Node, NodeName, Precision, in_code
 from weft.assign.dtype_inference import Peek
 from weft.einsum import parse_spec
-from weft.errors import Origin, ShapeError, WeftError, user_origin
+from weft.errors import Origin, ShapeError, WeftError, user_origin, warn
 from weft.ops.dtypes import is_float
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Stated
@@ -67,6 +67,7 @@ def scan(
         before = structured_as(init, (one.before for one in found.values()))
         result = cell(before, structured_as(xs, iter(slices.values())))
         after, outputs, shape = _split(result, init, cell, origin)
+        _check_apart(after, cell, origin)
         carries = [one.carry(starts[path], after[path], origin) for path, one in found.items()]
     if shape is None:
         shape, outputs = init, {path: one.after for path, one in zip(found, carries, strict=True)}
@@ -175,6 +176,18 @@ def _split(
         origin=origin,
         fix="let the cell return the carry in the form it finds it, or a pair of that and its output",
     )
+
+
+def _check_apart(after: Mapping[Path, Tensor], cell: Callable[..., Any], origin: Origin | None) -> None:
+    """Warn of a cell that leaves one tensor for two parts of its carry: from then on they are the same."""
+    seen: dict[Tensor, Path] = {}
+    for path, tensor in after.items():
+        if tensor in seen:
+            both = " and ".join(f"carry{''.join(f'[{key!r}]' for key in one)}" for one in (seen[tensor], path))
+            what = f"`{_called(cell)}` leaves `{tensor.label}` for two parts of its carry, {both}: one is lost"
+            fix = "return each part of the carry, as (h, c); an output beside the carry is a pair: return (h, c), h"
+            warn(WeftError(what, origin=origin, fix=fix))
+        seen[tensor] = path
 
 
 def _tensors(value: object, cell: Callable[..., Any], origin: Origin | None) -> dict[Path, Tensor]:

@@ -1,6 +1,9 @@
 """Training: what goes around a step."""
 
-from weft.public import open_door
+from typing import NoReturn
+
+from weft.habits import no_training
+from weft.public import open_door, public
 from weft.train.evaluation import accuracy, evaluate, predict
 from weft.train.fitting import fit
 from weft.train.history import EpochRecord, History
@@ -21,3 +24,8 @@ __all__ = [
 ]
 
 open_door(globals(), __all__)
+
+
+@public
+def __getattr__(name: str) -> NoReturn:
+    raise no_training(name, __all__)

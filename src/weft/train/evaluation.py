@@ -15,6 +15,7 @@ from weft.einsum import parse_spec
 from weft.errors import ShapeError, WeftError
 from weft.ops import call
 from weft.runtime import Context
+from weft.schedule import CompileOptions
 from weft.tensor.groups import related
 from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
@@ -56,18 +57,20 @@ def evaluate(
     batch_size: int | None = None,
     batch_axes: int = 1,
     context: Context | None = None,
+    options: CompileOptions | None = None,
 ) -> dict[str, float]:
     """The means of measures over data, by name: each is a function like a loss, `measure(model(x), y)`.
 
     Nothing is dropped and nothing learned. Without `model`, measures are functions of the batch. `context` is the one
-    that holds the parameters, if not given; `batch_axes` as in `wf.train.fit`.
+    that holds the parameters, if not given; `batch_axes` and `options` as in `wf.train.fit`.
 
     >>> wf.train.evaluate(lambda x: 2.0 * x, (np.ones(4), np.ones(4)), lambda y, t: wf.mean(y - t, "...|... => 0"))
     {'loss': 1.0}
     """
     wanted = checked_measures({"accuracy": accuracy} if measures is None else measures)
     feed = feed_of(data, batch_size, shuffle=False, seed=0)
-    return means_over(ByKind(context, measured_by(model, wanted), batch_axes), feed.epoch(0, 0))
+    found = ByKind(context, measured_by(model, wanted), batch_axes, options=options)
+    return means_over(found, feed.epoch(0, 0))
 
 
 def predict(
@@ -76,6 +79,7 @@ def predict(
     batch_size: int = 256,
     batch_axes: int = 1,
     context: Context | None = None,
+    options: CompileOptions | None = None,
 ) -> Array:
     """What a model gives for arrays, computed `batch_size` examples at a time, as it is used: nothing is dropped.
 
@@ -93,7 +97,7 @@ def predict(
         output = checked_tensor(model(*inputs), "the model", "a model returns one tensor")
         return BatchPlan({"output": output}, numbers=False)
 
-    outputs = ByKind(context, plan, batch_axes)
+    outputs = ByKind(context, plan, batch_axes, options=options)
     return np.concatenate([outputs(batch)["output"] for batch in batches])
 
 

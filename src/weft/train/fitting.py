@@ -16,14 +16,16 @@ from weft.data.checked import checked_seed, checked_whole
 from weft.errors import WeftError
 from weft.optim import adam
 from weft.runtime import Context
-from weft.tensor.slices import counter
+from weft.schedule import CompileOptions
 from weft.tensor.tensor import Tensor
 from weft.train.account import Account
+from weft.train.any_step import AnyStep, checked_settings
 from weft.train.evaluation import Measures, checked_measures, means_over, measured_by, outcome
 from weft.train.feed import Feed, feed_of
 from weft.train.history import EpochRecord, History, Stopped
 from weft.train.interrupt import asked_to_stop
 from weft.train.kinds import ByKind, checked_call, checked_context, checked_tensor, context_of
+from weft.train.parallel import DataParallel
 from weft.train.progress import Line, line
 from weft.train.run_files import Checkpoints
 from weft.train.stepping import TrainStep
@@ -54,6 +56,7 @@ def fit(
     resume: bool = False,
     progress: bool = True,
     context: Context | None = None,
+    options: CompileOptions | None = None,
 ) -> History:
     """Train a model on data, epoch by epoch, and return how that went.
 
@@ -70,6 +73,9 @@ def fit(
     there, the newest `keep` files of it. With `resume` a run goes on from the newest, if there is one, and ends with
     the same numbers, bit by bit, as one that never stopped.
 
+    On a `context` of several devices each step is one of `wf.train.data_parallel`. `options` are those of `wf.config`
+    if not given.
+
     >>> w, x = wf.param("w", o=1, init=0.0), np.linspace(-1, 1, 64)
     >>> mse = lambda y, t: wf.mean((y - t) ** 2, "...|... => 0")
     >>> history = wf.train.fit(lambda x: w * x, mse, (x, 3 * x), epochs=20, optimise=lambda l: wf.optim.sgd(l, lr=0.5))
@@ -80,10 +86,9 @@ def fit(
     if model is not None:
         checked_call(model, "a model", "write wf.train.fit(model, loss, (x, y)), or None for a loss of the batch")
     checked_call(loss, "loss", "write wf.train.fit(model, loss, (x, y)), with loss(model(x), y) one number")
-    checked_call(optimise, "optimise", "write optimise=lambda loss: wf.optim.adam(loss, lr=0.001)")
     if "loss" in wanted:
         raise WeftError("a metric cannot be called `loss`: the loss is", fix="call it something else")
-    where = _one_device(context_of() if context is None else checked_context(context, "context=wf.Context()"))
+    where = context_of() if context is None else checked_context(context, "context=wf.Context()")
 
     def loss_of(*batch: Tensor) -> Any:
         given = outcome(model, batch)
@@ -93,9 +98,10 @@ def fit(
     checks = None
     if validation is not None:
         plan = measured_by(model, {"loss": loss, **wanted})
-        checks = ByKind(where, plan, batch_axes), feed_of(validation, None, shuffle=False, seed=0)
+        checks = ByKind(where, plan, batch_axes, options=options), feed_of(validation, None, shuffle=False, seed=0)
+    settings = checked_settings(where, loss_of, optimise, batch_axes=batch_axes, options=options)
     run = _TrainingRun(
-        step=TrainStep(where, loss_of, optimise, counter("steps"), batch_axes),
+        step=DataParallel(settings) if len(where.devices) > 1 else TrainStep(settings),
         feed=feed_of(data, batch_size, shuffle=shuffle, seed=seed),
         epochs=checked_whole("epochs", epochs),
         checks=checks,
@@ -114,7 +120,7 @@ def fit(
 class _TrainingRun:
     """A run, from where it stands to its end."""
 
-    step: TrainStep
+    step: AnyStep
     feed: Feed
     epochs: int
     checks: tuple[ByKind, Feed] | None
@@ -230,10 +236,3 @@ def _callbacks(given: Any) -> list[Callback]:
         what = f"callbacks are functions of the record of an epoch, not {given!r}"
         raise WeftError(what, fix="write callbacks=[print]")
     return listed
-
-
-def _one_device(context: Context) -> Context:
-    if len(context.devices) > 1:
-        what = f"fit trains on one device, and the context has {len(context.devices)}"
-        raise WeftError(what, fix="give wf.Context(), or loop over batches with wf.train.data_parallel")
-    return context

@@ -13,7 +13,7 @@ from weft.columns import table
 from weft.errors import WeftError
 from weft.plot import Plot, curve
 from weft.runtime import Context
-from weft.train.stepping import TrainStep
+from weft.train.any_step import AnyStep
 
 #: Why a run ended: all epochs are done, the patience of early stopping, a callback, Ctrl-C, a loss that is no number.
 Stopped: TypeAlias = Literal["epochs", "early", "callback", "interrupt", "not finite"]
@@ -52,7 +52,7 @@ class History(Sequence[EpochRecord]):
     records: tuple[EpochRecord, ...]
     losses: npt.NDArray[np.float64]
     stopped: Stopped
-    step: TrainStep = field(repr=False)
+    step: AnyStep = field(repr=False)
 
     @property
     def context(self) -> Context:

@@ -20,6 +20,8 @@ from weft.naming import FreshNames
 from weft.ops.dtypes import name_of
 from weft.runtime import Context, Function
 from weft.runtime.context import listed
+from weft.schedule import CompileOptions
+from weft.schedule.compile_options import checked_options
 from weft.tensor.inputs import input
 from weft.tensor.tensor import Tensor
 
@@ -47,8 +49,9 @@ class ByKind:
         plan: Callable[[tuple[Tensor, ...]], BatchPlan],
         batch_axes: int,
         names: Sequence[str] = (),
+        options: CompileOptions | None = None,
     ) -> None:
-        self._context, self._plan, self._names = context, plan, names
+        self._context, self._plan, self._names, self._options = context, plan, names, checked_options(options)
         self._inner = checked_whole("batch_axes", batch_axes, 1) - 1
         self._functions: dict[BatchKind, Function] = {}
 
@@ -71,7 +74,7 @@ class ByKind:
             inputs = tuple([self._input(name, sizes, dtype) for name, (sizes, dtype) in named])
             plan = self._plan(inputs)
             self._context = self._context or context_of(plan.values.values())
-            found = self._context.function(*inputs, code=plan.code, returns=dict(plan.values))
+            found = self._context.function(*inputs, code=plan.code, returns=dict(plan.values), options=self._options)
             if plan.numbers:
                 _check_numbers(plan.values, found.shapes(**{_LENGTH: len(batch[0])}), len(batch[0]))
             self._functions[kind] = found

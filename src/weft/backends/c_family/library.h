@@ -1,7 +1,5 @@
 /* What C's library does not have, or not in this way. It comes before <tgmath.h>: names here mean double precision. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _DEFAULT_SOURCE
 #include <math.h>
 #include <stdint.h>
 

@@ -3,14 +3,22 @@
    A caller opens a round with a seat for every thread that may join it, and works itself. Whoever has a seat claims a
    chunk, works on it and claims the next: a thread whose core is busy elsewhere keeps nobody waiting but for the chunk
    it is at. When all are claimed the round is closed, and only those who have a seat are waited for. There is one round
-   at a time: a second caller works alone. Threads look for the next round for a while, then they sleep. One that finds
-   itself on the caller's processor moves away: woken there, it would run in turns with the caller for milliseconds.
+   at a time: a second caller works alone. Threads look for the next round for a while, then they sleep.
+
+   Two threads of a round that the system put on one processor stay there, each at half its speed, for as long as a
+   second, though another one is free: so who takes a seat and finds somebody of the round on its processor moves to one
+   that it may run on and where nobody of the round is. It may run on as many as before afterwards.
 
    They are started when they are first needed, and again after a fork. Where none can be started callers work alone.
    Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. */
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+extern int sched_getcpu(void);
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #define WEFT_PAUSE() __builtin_ia32_pause()
@@ -24,7 +32,9 @@ enum {
     weft_seats = 0xffff,       /* these bits of the gate count seats, those above count rounds */
     weft_looks = 32,           /* so many between two looks at the clock */
     weft_worth_waking = 100000, /* nanoseconds of work, of this round and others since, that sleepers did not share */
-    weft_stack = 1 << 20
+    weft_stack = 1 << 20,
+    weft_processors = 1024,     /* those beyond are as good as any */
+    weft_word = 64
 };
 
 static struct {
@@ -33,8 +43,8 @@ static struct {
     _Alignas(64) _Atomic int64_t left; /* threads that had a seat and are done */
     _Atomic bool waiting;              /* does the caller sleep until they are? */
     _Alignas(64) _Atomic bool taken;   /* is there a round? */
+    _Atomic uint64_t used_in[weft_processors]; /* the last round that somebody worked in on a processor */
     _Atomic int64_t asleep, spin_ns;
-    _Atomic int on;                    /* the processor that the caller is on */
     weft_work work;
     int64_t workers, missed_ns;
     bool refused, heeds_forks;
@@ -85,6 +95,32 @@ static int64_t weft_seat(uint64_t gate)
     return 0;
 }
 
+#if defined(__linux__)
+/* Work in a round on this processor; false where somebody else does. */
+static bool weft_settle(uint64_t round)
+{
+    const int here = sched_getcpu();
+    return here < 0 || here >= weft_processors || atomic_exchange(&weft_team.used_in[here], round) != round;
+}
+
+/* Go to a processor that this thread may run on and where nobody works in a round, if there is one. */
+static void weft_move(uint64_t round)
+{
+    uint64_t may[weft_processors / weft_word] = {0}, idle[weft_processors / weft_word] = {0}, any = 0;
+    if (syscall(SYS_sched_getaffinity, 0, sizeof may, may) <= 0) return;
+    for (int at = 0; at < weft_processors; at++) {
+        const uint64_t bit = may[at / weft_word] & (uint64_t)1 << at % weft_word;
+        if (bit && atomic_load(&weft_team.used_in[at]) != round) any |= idle[at / weft_word] |= bit;
+    }
+    if (!any || syscall(SYS_sched_setaffinity, 0, sizeof idle, idle)) return;
+    weft_settle(round);
+    syscall(SYS_sched_setaffinity, 0, sizeof may, may);
+}
+#else
+static bool weft_settle(uint64_t round) { return round > 0; }
+static void weft_move(uint64_t round) { (void)round; }
+#endif
+
 /* How many chunks there are from an iteration on. */
 static int64_t weft_chunks(const weft_work *work, int64_t from)
 {
@@ -100,28 +136,14 @@ static bool weft_claim(const weft_work *work, char *scratch)
     return true;
 }
 
-/* Move to another processor than the caller's, if there is one: it may move on from there as it likes. */
-static void weft_step_aside(void)
-{
-#ifdef __linux__
-    cpu_set_t allowed, others;
-    const int on = atomic_load(&weft_team.on);
-    if (on < 0 || on >= CPU_SETSIZE || sched_getcpu() != on || sched_getaffinity(0, sizeof allowed, &allowed)) return;
-    others = allowed;
-    CPU_CLR(on, &others);
-    if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof others, &others))
-        sched_setaffinity(0, sizeof allowed, &allowed);
-#endif
-}
-
 static void *weft_worker(void *unused)
 {
     for (uint64_t seen = 0;;) {
         const uint64_t gate = weft_await(seen);
-        weft_step_aside();
         const int64_t seat = weft_seat(gate);
         seen = weft_round(gate);
         if (!seat) continue;
+        if (!weft_settle(seen)) weft_move(seen);
         char *const scratch = weft_team.work.scratch + seat * weft_team.work.each;
         while (weft_claim(&weft_team.work, scratch)) {}
         atomic_fetch_add(&weft_team.left, 1);
@@ -139,6 +161,7 @@ static void weft_forked(void)
 {
     weft_team.gate = weft_team.next = weft_team.left = weft_team.asleep = weft_team.workers = 0;
     weft_team.waiting = weft_team.taken = weft_team.refused = false;
+    for (int at = 0; at < weft_processors; at++) weft_team.used_in[at] = 0;
     pthread_mutex_init(&weft_team.lock, 0);
     pthread_cond_init(&weft_team.opened, 0);
     pthread_cond_init(&weft_team.done, 0);
@@ -219,13 +242,12 @@ void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
     const int64_t others = (threads < chunks ? threads : chunks) - 1;
     if (weft_team.workers < others && !weft_team.refused) weft_start(others);
     weft_team.work = *work;
-#ifdef __linux__
-    atomic_store(&weft_team.on, sched_getcpu());
-#endif
     atomic_store(&weft_team.spin_ns, spin_ns);
     atomic_store(&weft_team.left, 0);
     atomic_store(&weft_team.next, 0);
-    atomic_store(&weft_team.gate, (weft_round(atomic_load(&weft_team.gate)) + 1) << 16 | others);
+    const uint64_t round = weft_round(atomic_load(&weft_team.gate)) + 1;
+    weft_settle(round);
+    atomic_store(&weft_team.gate, round << 16 | others);
     weft_take_part(work);
     weft_join(others - (atomic_fetch_and(&weft_team.gate, ~(uint64_t)weft_seats) & weft_seats));
     atomic_store(&weft_team.taken, false);

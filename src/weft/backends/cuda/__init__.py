@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from weft.backends.cuda.described_gpu import described_gpu
 from weft.backends.cuda.found import driver_report, usable_driver
 from weft.backends.cuda.gpu_device import GpuDevice, architecture, most_shared
 from weft.backends.cuda.gpu_kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
@@ -17,6 +18,7 @@ from weft.backends.protocol import Bindable, CompilerCrash, DeviceUse, Executabl
 from weft.cache import cache_folder
 from weft.errors import WeftError
 from weft.loops import Grid, Lanes, Product, Simt
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.nodes import Kernel
 
 __all__ = ["Cuda"]
@@ -68,6 +70,11 @@ class Cuda(GpuMemory):
     @property
     def places(self) -> frozenset[type]:
         return frozenset([Grid, Lanes, Simt, Product])
+
+    @property
+    def described(self) -> Gpu:
+        """The first GPU, which the others are like."""
+        return described_gpu(self._driver, 0)
 
     @property
     def identity(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from weft.backends.cuda.source import Launch, Source
 from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
-from weft.loops import Buffer, For, Grid, Product, Simt, Staged
+from weft.loops import Buffer, For, Grid, Owners, Product, Simt, Staged
 from weft.loops.effects import effects
 from weft.loops.walk import Body, everything
 from weft.schedule.nodes import Kernel
@@ -58,8 +58,8 @@ def language_of(body: Body) -> Language:
                 return "triton"
             case For(how=how):
                 for one in how:
-                    if isinstance(one, Grid | Simt):
-                        return "triton" if isinstance(one, Grid) else "cuda"
+                    if isinstance(one, Grid | Owners | Simt):
+                        return "cuda" if isinstance(one, Simt) else "triton"
     return "cuda"
 
 

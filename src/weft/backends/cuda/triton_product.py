@@ -21,8 +21,8 @@ from weft.backends.cuda.triton_types import triton_type
 from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
 from weft.loops.annotations import Parts, parts_of
-from weft.loops.legality import at_a_point
 from weft.loops.nodes import Blocks
+from weft.loops.product_legality import at_a_point
 from weft.loops.walk import Loop
 from weft.ops import Scalar
 from weft.ops.dtypes import is_float

@@ -20,6 +20,7 @@ from math import prod
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_library import triton_functions
+from weft.backends.cuda.triton_owners import OwnersText
 from weft.backends.cuda.triton_product import ProductText
 from weft.backends.cuda.triton_types import full, triton_converted
 from weft.backends.cuda.triton_values import Here, LaneAxes, LaneValue, LaneValues, TritonLines, divided
@@ -43,7 +44,7 @@ from weft.loops import (
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
-from weft.loops.nodes import Blocks, Grid, Lanes
+from weft.loops.nodes import Blocks, Grid, Lanes, Owners
 from weft.loops.roundings import PARTS
 from weft.loops.walk import body_of, everything
 from weft.ops import OPS, Scalar
@@ -131,8 +132,13 @@ class _TritonText:
                 self.programs, self.warps, self.stages = product.launch
                 product.write(indices, self.block)
                 return
-        rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + _depth(inside)
-        self.block(inside, self._grid(chain, Here(indices, (), (1,) * rank)))
+        owned = bool(chain) and any(isinstance(one, Owners) for one in chain[-1].how)
+        rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + (1 if owned else _depth(inside))
+        here = self._grid(chain, Here(indices, (), (1,) * rank))
+        if owned:
+            OwnersText(self.values, chain[-1], here, _reduced).write()
+        else:
+            self.block(inside, here)
 
     def _remark(self, stmt: Remark) -> None:
         for line in stmt.text.splitlines():
@@ -145,7 +151,7 @@ class _TritonText:
         blocks = list(map(_blocks, chain))
         counts = [-(-size // block) for _, size, block in blocks]
         self.programs = prod(counts)
-        self.warps = next((one.warps for loop in chain[:1] for one in loop.how if isinstance(one, Grid)), 1)
+        self.warps = next((one.warps for loop in chain[:1] for one in loop.how if isinstance(one, Grid | Owners)), 1)
         if self.programs > 1:
             self.lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
         axis = 0
@@ -347,7 +353,7 @@ class _TritonText:
 def grid_loops(body: Sequence[Stmt]) -> tuple[list[For], tuple[Stmt, ...]]:
     """The loops on a grid, each the whole body of the last, and the block inside them."""
     found: list[For] = []
-    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Grid) for one in body[0].how):
+    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Grid | Owners) for one in body[0].how):
         found.append(body[0])
         _, body = collapsed_loops(body[0])
     return found, tuple(body)

@@ -1,0 +1,152 @@
+"""What must hold for products to run in tiles or blocks; each answer is the reason why one cannot, or nothing.
+
+Tile        vectors lie in memory as it says, and end where tensors end
+Blocks      what follows the sums of a product touches at no point what it writes at another
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.loops.annotations import Parts, parts_of, placed_parts
+from weft.loops.legality import carried, not_on_vectors, scattered
+from weft.loops.nests import stride_of
+from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
+from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_rounded
+from weft.loops.walk import Loop, around, perfect
+from weft.ops import Call, Scalar
+from weft.ops.dtypes import is_float, numpy_type
+
+#: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
+#: all.
+NARROWEST, WIDEST = 16, 64
+#: The bytes of all vectors that there are.
+WIDTHS = tuple(NARROWEST << at for at in range((WIDEST // NARROWEST).bit_length()))
+#: A tile has no more vectors than this: what registers do not hold lies on the stack. No more tiles, panels or strips
+#: than these have scratch memory at once.
+MOST_VECTORS, MOST_AT_ONCE = 64, 1024
+#: A block of a GPU's product has so many rows, columns and sums at least.
+SMALLEST_BLOCK = 16
+
+
+def unfit(staged: Staged) -> str:
+    """Why a product cannot run in its tiles or blocks; nothing if it can, or has none."""
+    if staged.what.blocks is not None:
+        return _unfit_blocks(staged.what.blocks, parts_of(staged))
+    if (tile := staged.what.tile) is None:
+        return ""
+    if problem := _uncollapsed(parts_of(staged), tile.collapse):
+        return problem
+    found = placed_parts(staged)
+    if not found.right:
+        return "it has no columns"
+    if found.total.dtype not in TYPES:
+        return f"there are no vectors of {found.total.dtype}"
+    if not is_rounded(found.ops, found.total.dtype) and (tile.dot or tile.parts):
+        return "only sums of floats are added up across vectors, or in parts"
+    along = found.right if tile.along == "columns" else found.left
+    return (
+        _misshapen(tile, found)
+        or _misgrouped(tile, found)
+        or _misaligned(tile, found)
+        or (rest_in_order(found, along) if tile.vector else "")
+        or (shared_product(staged, tile.shared) if tile.shared else "")
+    )
+
+
+def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
+    """Why a product cannot run in blocks."""
+    sizes = blocks.rows, blocks.columns, blocks.sums
+    if any(one < SMALLEST_BLOCK or one & (one - 1) for one in sizes):
+        return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
+    if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
+        return "blocks are of sums of products in single precision"
+    if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
+        return "there are no such blocks"
+    return carried([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
+
+
+def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:
+    """Why the last loops of each kind cannot run as one."""
+    for loops, count in zip((found.left, found.right, found.sums), counts, strict=True):
+        if count > 1 and (problem := scattered(loops[-count:], at_a_point(found), count)):
+            return problem
+    return ""
+
+
+def at_a_point(found: Parts) -> tuple[Stmt, ...]:
+    """What a product does at a point: where its sum starts, a product that it takes in, and what follows."""
+    accumulate, combine = found.ops
+    value = Call(accumulate, (found.total, Call(combine, found.factors)))
+    return (Let(found.total, found.start), Set(found.total, value), *found.rest)
+
+
+def _misshapen(tile: Tile, found: Parts) -> str:
+    """Why there is no tile of a shape."""
+    if min(tile.rows, tile.vectors) < 1 or tile.rows * tile.vectors > MOST_VECTORS:
+        return f"it has no vectors, or more than {MOST_VECTORS}"
+    size = tile.lanes * numpy_type(found.total.dtype).itemsize
+    if size not in WIDTHS:
+        return f"there are no vectors of {size} bytes"
+    if tile.shared not in ("", "columns", "rows") or tile.chunk < 1:
+        return "threads share columns or rows"
+    if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
+        return "there are no such panels"
+    goes_on = len(tile.parts) == 2 or not is_rounded(found.ops, found.total.dtype)
+    if tile.block and not (tile.panel and goes_on and tile.block <= found.sums[0][1]):
+        return "blocks are of panels whose sums go on in double precision"
+    return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
+
+
+def _misgrouped(tile: Tile, found: Parts) -> str:
+    """Why tiles do not follow each other in groups as one says, or look at their terms."""
+    if tile.strips not in ("", "copied", "transposed") or (tile.strips and not (tile.panel and tile.group > 0)):
+        return "rows are packed where columns are, for a group of tiles"
+    if min(tile.packed, tile.panels) < 1 or (max(tile.packed, tile.panels) > 1 and not tile.strips):
+        return "panels follow each other where rows are packed"
+    grouped = bool(tile.block or tile.strips)
+    if tile.group < 0 or (tile.group and not grouped):
+        return "groups are of tiles that share a block of sums, or strips"
+    if tile.looks and not asks_for_numbers(found.ops, found.total.dtype):
+        return "only extrema of floats look whether terms are numbers"
+    if tile.looks < 0 or (tile.looks > 1 and grouped):
+        return "tiles of a group are looked through one by one"
+    most = max(tile.packed, tile.panels, tile.group, tile.looks)
+    return f"{most} at once are more than {MOST_AT_ONCE}" if most > MOST_AT_ONCE else ""
+
+
+def _misaligned(tile: Tile, found: Parts) -> str:
+    """Why vectors do not lie as a tile says."""
+    columns = found.factors[1]
+    along_sums = tile.dot or tile.panel == "transposed"
+    if along_sums and not found.sums:
+        return "it has no sums that vectors could lie along"
+    last = found.sums[-1] if along_sums else found.right[-1]
+    if tile.dot:
+        lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
+    elif along_sums:
+        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1 and is_float(found.total.dtype)
+    else:
+        lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
+    return "" if lie else f"its vectors do not lie along `{last[0]}`"
+
+
+def lies_along(factor: Scalar, loop: Loop, dtype: str) -> bool:
+    """Is a factor a tensor that lies side by side along a loop, long enough for any vector of a type?"""
+    lanes = WIDEST // numpy_type(dtype).itemsize
+    return isinstance(factor, Read) and stride_of(factor, loop[0]) == 1 and loop[1] >= lanes
+
+
+def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:
+    """Why what follows a product's sums cannot run on vectors, along the last of some loops."""
+    return not_on_vectors(along[-1:], (Let(found.total, found.start), *found.rest)) if along else "there is no loop"
+
+
+def shared_product(staged: Staged, side: str) -> str:
+    """Why threads cannot share the outermost loop over a product's columns, or rows."""
+    loops, block = perfect(staged.body, len(staged.what.left) + len(staged.what.right))
+    collapse = staged.what.tile.collapse if staged.what.tile else (1, 1, 1)
+    own, last = (staged.what.right, collapse[1]) if side == "columns" else (staged.what.left, collapse[0])
+    own = own if len(own) == last else own[:1]  # those that run as one are shared as one
+    shared, others = ([one for one in loops if (one[0] in own) is whether] for whether in (True, False))
+    return carried(shared, around(others, block)) if shared else f"it has no loop over {side}"
