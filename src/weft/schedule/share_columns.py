@@ -65,7 +65,9 @@ def _apart(some: Body, others: Body) -> bool:
 
 def _strips(width: int, written: Sequence[Buffer] | set[Buffer], options: CompileOptions) -> int:
     """How many strips columns are cut into, each of some whole cache lines: a few for each core."""
-    line = max(options.machine.line_bytes // min(numpy_type(one.dtype).itemsize for one in written), 1) if written else 1
+    line = (
+        max(options.machine.line_bytes // min(numpy_type(one.dtype).itemsize for one in written), 1) if written else 1
+    )
     most = min(2 * options.machine.cores, width // (line * options.thresholds.column_lines))
     even = (one for one in range(most, 1, -1) if width % (one * line) == 0)
     return next(even, 1)
