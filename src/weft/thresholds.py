@@ -26,6 +26,7 @@ class Thresholds:
     shared where that one cannot be. `busy_chunks` for each core keep all of them busy, however they are dealt out.
     `packing_rows` rows are worth packing a panel once more, `packing_panels` panels are worth packing rows once more.
     Accumulators of several threads are worth it if joining them takes no more than `joining_share` of the work.
+    Where rows may meet in one place, threads have columns of `column_lines` cache lines at least.
 
     **Accumulations.** A sum or an extremum has `lanes` at most, each of `lane_terms` terms at least; `lanes_left` are
     joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
@@ -66,6 +67,7 @@ class Thresholds:
     packing_rows: int = 256
     packing_panels: int = 4
     joining_share: float = 1 / 8
+    column_lines: int = 2
     lanes: int = 64
     lane_terms: int = 4
     lanes_left: int = 4
