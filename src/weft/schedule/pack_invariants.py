@@ -84,7 +84,8 @@ def _several_tiles_at_once(copy: Stmt, depth: int, most: int, names: BlockNames)
     inner, index = (names.fresh(name), at_once), Affine(((at_once, name),))
     order = [*loops[:depth], (name, size // at_once), *loops[depth + 1 : -1], inner, loops[-1]]
     moved = {name: index + Affine.of(inner[0])}
-    return around(order, [map_scalars(one, lambda part: substituted(part, moved)) for one in body])[0]
+    inside = tuple(map_scalars(one, lambda part: substituted(part, moved)) for one in body)
+    return around(order, inside)[0]
 
 
 def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:

@@ -116,6 +116,8 @@ def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: Com
     rows, columns, sums = points(parts.left), points(parts.right), points(parts.sums)
     each = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
     panels = _packing_steps(sums * columns, each, parts, tile, machine)
+    if tile.panel == "copied":  # what fills no vector is copied one by one
+        panels += machine.scalar_steps * sums * (columns % tile.lanes)
     strips = _packing_steps(sums * rows, machine.transpose_steps, parts, tile, machine) if tile.strips else 0.0
     rounds = -(-size // (chunk * machine.cores))
     share, work = min(rounds * chunk, size) / size, rows * columns * sums / tile.lanes
