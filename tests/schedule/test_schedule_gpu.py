@@ -13,10 +13,26 @@ import weft as wf
 from backends.triton_interpreted import OnGrid, is_triton
 from schedule.test_schedule_random import OPTIMISERS, agree
 from tensor.models import Model, models
-from weft.loops import For, MalformedLoops, Program, Role, Simt, check, declared as show_declared, parse, show
+from weft.loops import (
+    For,
+    Grid,
+    Lanes,
+    MalformedLoops,
+    Program,
+    Role,
+    Simt,
+    check,
+    declared as show_declared,
+    parse,
+    show,
+)
 from weft.loops.effects import effects
 from weft.loops.walk import everything
 from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
+from weft.schedule.canonical import systematic
+from weft.schedule.decisions import decisions_of
+from weft.schedule.gpu_decisions import with_gpu_decisions
+from weft.schedule.gpu_knobs import gpu_knobs
 from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.launches import launches
 from weft.schedule.on_grid import on_grid
@@ -192,6 +208,18 @@ def test_there_is_no_such_gpu(wrong: dict[str, object], what: str) -> None:
         wf.Gpu(**wrong)  # type: ignore[arg-type]
     assert caught.value.what == what
     assert "wf.Gpu(multiprocessors=108)" in str(caught.value)
+
+
+def test_lanes_that_hold_values_keep_their_number() -> None:
+    x = wf.data(np.zeros((64, 100), np.float32), batch=1)
+    y = wf.softmax(x).named("y")
+    kernel = wf.Context(OnGrid()).compile(y.forward, keep=[y]).kernels[0]
+    rules = decisions_of(systematic(kernel.body).body)
+    assert {one.what for one in gpu_knobs(systematic(kernel.body).body)} == {"i0 grid block", "i0 grid warps"}
+    fewer = rules.with_how("i0", (Grid(2, 8),))
+    assert "on a grid by 2 with 8 warps" in show(Program(with_gpu_decisions(kernel, fewer).body))
+    with pytest.raises(MalformedLoops, match="lanes hold values from loop to loop"):
+        with_gpu_decisions(kernel, rules.with_how("i1", (Lanes(64),)))
 
 
 def test_statements_that_share_a_variable_are_one_launch() -> None:

@@ -92,11 +92,10 @@ class OwnersText:
         lines.add(f"start = own // {block} * {block}")
         with _Indented(self.values, f"while start < {count}:"):
             same = self._same("other", block, "start", keys, f"{count}")
-            lines.add(f"same = {same.text} & (other >= own)")
-            lines.add(f"first = tl.min(tl.where(same, other, {count}))")
+            lines.add(f"first = tl.min(tl.where({same.text}, other, {count}))")
             with _Indented(self.values, f"while first < {count}:"):
                 self._part(keys, wide)
-                lines.add(f"first = tl.min(tl.where(same & (other >= first + {self.how.part}), other, {count}))")
+                lines.add(f"first = tl.min(tl.where({same.text} & (other >= first + {self.how.part}), other, {count}))")
             lines.add(f"start += {block}")
         local = Local("total", dtype)
         self.values.locals[local] = LaneValue(triton_converted("total", wide, dtype), axes)
