@@ -23,9 +23,10 @@ class Thresholds:
     columns and sums has work for tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
-    shared where that one cannot be. `busy_chunks` for each core keep all of them busy, however they are dealt out.
-    `packing_rows` rows are worth packing a panel once more, `packing_panels` panels are worth packing rows once more.
+    shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
+    many as there can be; they are as small as they can be where that costs no more than `claiming_share`.
     Accumulators of several threads are worth it if joining them takes no more than `joining_share` of the work.
+    Where rows may meet in one place, threads have columns of `column_lines` cache lines at least.
 
     **Accumulations.** A sum or an extremum has `lanes` at most, each of `lane_terms` terms at least; `lanes_left` are
     joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
@@ -63,9 +64,9 @@ class Thresholds:
     most_chunks: int = 64
     few_iterations: int = 8
     busy_chunks: int = 8
-    packing_rows: int = 256
-    packing_panels: int = 4
+    claiming_share: float = 1 / 32
     joining_share: float = 1 / 8
+    column_lines: int = 2
     lanes: int = 64
     lane_terms: int = 4
     lanes_left: int = 4

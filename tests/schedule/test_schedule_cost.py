@@ -151,7 +151,7 @@ def gathering_updates(body: Sequence[Stmt]) -> bool:
 def counting(work: Callable[[], None]) -> int:
     """How many flops work does: those operations that are no comparison and hand nothing on, a fused one twice."""
     count = 0
-    moves = ("identity", "arg1", "arg2", "where", "lt", "le", "eq", "ne", "and", "or", "not")
+    moves = ("identity", "arg1", "arg2", "where", "lt", "le", "eq", "ne", "precedes", "and", "or", "not")
 
     def counted(name: str) -> Callable[..., Any]:
         def meaning(*args: Any) -> Any:

@@ -166,10 +166,24 @@ def iterations_apart(loop: str, touching: Sequence[Site], outer: int = 0) -> boo
 
 
 def _plainly_apart(loop: str, touching: Sequence[Site]) -> bool:
-    """Do all stand, in some axis, at one index that moves with a loop alone? Others may be gathered."""
-    columns = zip(*(one.access.at or () for one in touching), strict=False)
-    alone = (first for first, *rest in columns if all(one == first for one in rest))
-    return any(isinstance(one, Affine) and one.names == (loop,) for one in alone)
+    """Does a loop move all of them, in some axis, further than loops inside it do? Elsewhere they may be gathered."""
+    axes = zip(*(one.access.at or () for one in touching), strict=False)
+    return any(_moves_apart(loop, indices, touching) for indices in axes)
+
+
+def _moves_apart(loop: str, indices: Sequence[Scalar], touching: Sequence[Site]) -> bool:
+    """Does a loop move the indices of an axis by more than what lies between the least and the greatest of them?"""
+    steps, ends = set[tuple[int, Affine]](), list[int]()
+    for index, site in zip(indices, touching, strict=True):
+        if not isinstance(index, Affine):
+            return False
+        names = [name for name, _ in site.loops]
+        inside = dict(site.loops[names.index(loop) + 1 if loop in names else 0 :])
+        around = Affine(tuple(term for term in index.terms if term[1] != loop and term[1] not in inside))
+        steps.add((index.coefficient(loop), around))
+        ends += (index - around).without([loop]).bounds(inside) or ()
+    (step, _), *others = steps
+    return not others and max(ends) - min(ends) < abs(step)
 
 
 def sums_of(body: Sequence[Stmt]) -> list[Local]:

@@ -117,7 +117,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 
     def run(kernel: Kernel, mine: frozenset[Buffer]) -> Sequence[Body]:
         body = kernel.template
-        if unspelled(body) or kernel.recurrence:
+        if unspelled(body, task.options.shaped_for.reads_float8) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         if product := in_blocks(body, task.options.shaped_for, task.options.products == "tf32"):
             return [product]

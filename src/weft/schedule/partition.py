@@ -24,6 +24,7 @@ from weft.schedule.accumulators import Accumulated, Accumulator, accumulated_in
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import contracting, is_placed
+from weft.schedule.share_columns import in_columns
 from weft.schedule.work import work_ns
 
 
@@ -45,7 +46,7 @@ def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = F
         most = min(options.thresholds.most_chunks, int(ns // options.chunk_ns), _worth(found, ns, options))
         strips = strips_in(stmt.size, most)
         if not found or strips < 2:
-            return None
+            return in_columns(stmt, options, names)
         strip = names.fresh("strip")
         return in_strips_of(stmt, (strip, strips), [one.in_strips(strips, next(ids), names) for one in found])
 
