@@ -192,7 +192,6 @@ GPU_PASSES: tuple[Pass, ...] = tuple(
     _for_gpu({**{one.name: one for one in pipeline.PASSES}, **{one.name: one for one in _OWN}}[name])
     for name in _ORDER.split()
 )
-_PLAIN = "replace_aggregates widen_sums check_first cut_launches run_on_grid"
 #: What happens where nothing is optimised: every assignment is a launch, or a few.
 GPU_UNOPTIMISED = tuple(
     one
