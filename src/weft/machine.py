@@ -47,10 +47,11 @@ class Machine:
     multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose
     it there, `narrow_steps` for two multiply-adds of vectors half as wide, `load_steps` for a multiply-add whose
     vectors are all loaded, and may straddle two cache lines, `line_steps` to read a number from a line that no first
-    cache holds, `scalar_steps` for an operation on one number; to convert one takes `convert_operations` of these,
-    `half_operations` from half precision. Lines `way_bytes` apart compete for the same few places of the first cache,
-    lines up to `near_bytes` apart are fetched before they are asked for, and `points_per_ns` points that do next to
-    nothing are done in a nanosecond. `identity` tells machines apart that cannot share compiled code.
+    cache holds, `contested_steps` to write to one that another core writes to, `scalar_steps` for an operation on one
+    number; to convert one takes `convert_operations` of these, `half_operations` from half precision. Lines `way_bytes`
+    apart compete for the same few places of the first cache, lines up to `near_bytes` apart are fetched before they are
+    asked for, and `points_per_ns` points that do next to nothing are done in a nanosecond. `identity` tells machines
+    apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -74,6 +75,7 @@ class Machine:
     narrow_steps: float = 2.0
     load_steps: float = 1.4
     line_steps: float = 1.7
+    contested_steps: float = 32.0
     scalar_steps: float = 4.0
     convert_operations: float = 0.125
     half_operations: float = 0.5

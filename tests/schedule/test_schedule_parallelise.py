@@ -215,6 +215,8 @@ product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, transp
         (768, 160, 64, 2, "rows on threads by 24:"),
         (16, 160, 64, 2, "columns on threads by 1:"),  # though one core has three panels: so few rows repay no packing
         (64, 32, 64, 2, "rows on threads by 4:"),
+        (432, 128, 64, 2, "columns on threads by 1:"),
+        (432, 120, 64, 2, "rows on threads by 27:"),  # rows of cells that end in the middle of a line
     ],
 )
 def test_products_are_shared_so_that_all_cores_are_done_soon(

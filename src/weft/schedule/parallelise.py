@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer, For, Parallel, Role, Staged, Stmt, Tile
+from weft.loops import Buffer, For, Parallel, Read, Role, Staged, Stmt, Store, Tile, Update
 from weft.loops.annotations import Parts, placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
+from weft.loops.nests import stride_of
 from weft.loops.product_legality import shared_product
 from weft.loops.sites import sites
 from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_body
@@ -123,9 +124,25 @@ def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: Com
     rounds = -(-size // (chunk * machine.cores))
     share, work = min(rounds * chunk, size) / size, rows * columns * sums / tile.lanes
     tall, wide = (dict(sides(staged))[one] for one in ("rows", "columns"))
+    work += machine.contested_steps * _contested_lines(parts, tile, side, size, chunk, machine)
     if side == "columns":
         return share * (work + panels * _times(tall, tile.group)) + rounds * strips * _times(chunk, tile.panels)
     return share * (work + strips * _times(wide, tile.panels)) + rounds * panels * _times(chunk, tile.group)
+
+
+def _contested_lines(parts: Parts, tile: Tile, side: str, size: int, chunk: int, machine: Machine) -> int:
+    """How many cache lines two chunks write to, one beside the other."""
+    (own, others), each = (parts.left, parts.right), tile.rows
+    if side == "columns":
+        own, others, each = others, own, tile.vectors * (1 if tile.dot else tile.lanes)
+    lines = 0
+    for one in parts.rest:
+        if len(own) == 1 and isinstance(one, Store | Update):
+            cell, itemsize = Read(one.buffer, one.at), numpy_type(one.buffer.dtype).itemsize
+            apart = [chunk * each, *(stride_of(cell, name) or 0 for name, _ in others)]
+            if stride_of(cell, own[0][0]) == 1 and any(step * itemsize % machine.line_bytes for step in apart):
+                lines += points(others) * ((size - 1) // chunk)
+    return lines
 
 
 def _packing_steps(numbers: int, each: float, parts: Parts, tile: Tile, machine: Machine) -> float:
