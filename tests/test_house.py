@@ -50,7 +50,6 @@ def patched_constants() -> list[str]:
 CONSTANTS = {
     "schedule/compile_options.py": {"_LEAST": "what options may be", "_MOST": "what options may be"},
     "schedule/options.py": {"RANGES": "what may be asked for", "_LARGEST_TILE": "what 64 bits hold"},
-    "schedule/decisions.py": {"_LARGEST_BLOCK": "what may be spelled into a text"},
     "schedule/memory_plan.py": {"ALIGNMENT": "what backends promise of memory", "_ORDERS": "a sign"},
     "schedule/min_cut.py": {"SINK": "the number of a node"},
     "schedule/relocatable.py": {"_KEY_BITS": "a format"},

@@ -95,3 +95,17 @@ def test_every_field_tells_machines_apart() -> None:
         changed = replace(one, **{field.name: other})
         assert changed != one
         assert repr(changed) != repr(one)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "flags", "halves"),
+    [
+        ("AuthenticAMD", "25", "sse2 avx avx512f", True),
+        ("AuthenticAMD", "25", "sse2 avx avx2", False),  # of the same family, without such vectors
+        ("AuthenticAMD", "26", "sse2 avx avx512f", False),
+        ("GenuineIntel", "6", "sse2 avx avx512f", False),
+    ],
+)
+def test_which_processors_run_wide_vectors_in_halves(vendor: str, family: str, flags: str, halves: bool) -> None:
+    lines = ["Linux", f"vendor_id\t: {vendor}", f"cpu family\t: {family}", f"flags\t\t: {flags}"]
+    assert machine._runs_halves(lines) is halves

@@ -22,6 +22,7 @@ from comprehension.running import Array, assert_slopes, definition, seeds_of, se
 from examples import test_programs
 from generators import attempt, generators
 from weft import backends
+from weft.ops.dtypes import numpy_type
 
 HERE = Path(__file__).resolve().parent
 DRAWS = int(os.environ.get("WEFT_DRAWS", "6"))
@@ -119,3 +120,57 @@ def test_the_same_seed_draws_the_same_bits() -> None:
         weights = wf.param("w", o=(40, 30))
         found.append(wf.Context(backend)[weights])
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("order", ["v, d", "d, v"])
+@pytest.mark.parametrize(
+    ("length", "rows", "columns"), [(8192, 5000, 768), (512, 256, 128), (30000, 10, 1), (3000, 77, 5)]
+)
+@pytest.mark.parametrize("kind", ["even", "skewed", "equal"])
+def test_cells_of_scatters_have_owners(order: str, length: int, rows: int, columns: int, kind: str) -> None:
+    """Sums by ids are right and the same in every run, however ids are spread."""
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, rows, length) if kind == "even" else np.minimum(random.zipf(1.2, length) - 1, rows - 1)
+    ids = np.full(length, 7) if kind == "equal" else drawn
+    x = random.standard_normal((length, columns)).astype(np.float32)
+    tensors = wf.data(x, batch=1), wf.data(ids[:, None].astype(np.int32), batch=1)
+    y = wf.einsum(f"...|d; ...|@v => {order}", *tensors, v=rows, outside="skip").named("y")
+    ctx = wf.Context("cuda")
+    step = ctx.compile(y.forward, keep=[y])
+    assert "by owners" in step.show("kernels")
+    found = []
+    for _ in range(3):
+        step()
+        found.append(np.array(ctx[y]))
+    wanted = np.zeros((rows, columns))
+    np.add.at(wanted, ids, x.astype(np.float64))
+    np.testing.assert_allclose(found[0], wanted if order == "v, d" else wanted.T, rtol=1e-5, atol=1e-4)
+    assert all(np.array_equal(found[0], one) for one in found)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("size", [64, 300, 1024])
+def test_products_of_other_types_on_tensor_cores(dtype: str, size: int) -> None:
+    random, kind = np.random.default_rng(0), numpy_type(dtype)
+    a, b = (random.standard_normal((size, size)).astype(kind) for _ in range(2))
+    y = wf.einsum("i,k;k,j=>i,j", wf.data(a), wf.data(b)).named("y")
+    ctx = wf.Context("cuda")
+    step = ctx.compile(y.forward, keep=[y])
+    assert "in blocks of" in step.show("kernels")
+    step()
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(ctx[y] - wanted).max() <= (1e-13 if dtype == "float64" else 1e-5) * np.abs(wanted).max()
+
+
+def test_launches_are_tuned() -> None:
+    random = np.random.default_rng(0)
+    a, b = (wf.data(random.standard_normal((256, 256)).astype(np.float32)) for _ in range(2))
+    y = wf.softmax(wf.einsum("i,k;k,j=>i|j", a, b)).named("y")
+    ctx = wf.Context("cuda")
+    step = ctx.compile(y.forward, keep=[y], options=wf.CompileOptions(tuned=""))
+    step()
+    before = np.array(ctx[y])
+    report = step.tune(seconds=2, show=False)
+    assert sum(one.tried for one in report.kernels) > 0
+    step()
+    np.testing.assert_allclose(ctx[y], before, rtol=1e-4, atol=1e-6)

@@ -99,8 +99,7 @@ _MODULE = _table(
         "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
-        "inference_mode enable_grad set_grad_enabled": "gradients are code that is asked for, wf.grad_update(loss), or there "
-        "are none",
+        "inference_mode enable_grad set_grad_enabled": "a gradient is code that is asked for: wf.grad_update(loss)",
         "autocast amp GradScaler": 'wf.default_precision("bfloat16"); options=wf.CompileOptions(products="bfloat16")',
         "autograd": "wf.grad(loss, w), or t.grad after wf.grad_update(loss)",
         "vmap pmap": "data brings batch axes, wf.data(array, batch=1); devices share them by wf.train.data_parallel",

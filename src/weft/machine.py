@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from time import perf_counter
@@ -27,6 +27,9 @@ from weft.public import public_constructor
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 #: Instruction sets by the word for them in the description: bytes in a vector, and how many vector registers.
 _VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16, 32)}
+#: Processors that run their widest vectors in two halves, by vendor and family; and what two narrower ones take there,
+#: which load more.
+_HALVES, _NARROW_STEPS = {("AuthenticAMD", "25")}, 1.08
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _MEASURED_S = 0.02
 
@@ -36,18 +39,18 @@ _MEASURED_S = 0.02
 class Machine:
     """A processor; by itself, one core of a common one.
 
-    `caches` are bytes, from the one nearest to a core on, in lines of `line_bytes`. `flops_per_s` and `bytes_per_s`
-    are of one core and of memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to
-    call a kernel; `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits
-    for, `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
+    `caches` are bytes, from the one nearest to a core on, in lines of `line_bytes`. `flops_per_s` and `bytes_per_s` are
+    of one core and of memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call
+    a kernel; `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for,
+    `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
     vectors. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps,
-    multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to
-    transpose it there, `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache
-    lines, `line_steps` to read a number from a line that no first cache holds, `scalar_steps` for an operation on
-    one number; to convert one takes `convert_operations` of these, `half_operations` from half precision. Lines
-    `way_bytes` apart compete for the same few places of the first cache, lines up to `near_bytes` apart are fetched
-    before they are asked for, and `points_per_ns` points that do next to nothing are done in a nanosecond.
-    `identity` tells machines apart that cannot share compiled code.
+    multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose
+    it there, `narrow_steps` for two multiply-adds of vectors half as wide, `load_steps` for a multiply-add whose
+    vectors are all loaded, and may straddle two cache lines, `line_steps` to read a number from a line that no first
+    cache holds, `scalar_steps` for an operation on one number; to convert one takes `convert_operations` of these,
+    `half_operations` from half precision. Lines `way_bytes` apart compete for the same few places of the first cache,
+    lines up to `near_bytes` apart are fetched before they are asked for, and `points_per_ns` points that do next to
+    nothing are done in a nanosecond. `identity` tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -68,6 +71,7 @@ class Machine:
     reorder_points: int = 64
     copy_steps: float = 0.1
     transpose_steps: float = 0.4
+    narrow_steps: float = 2.0
     load_steps: float = 1.4
     line_steps: float = 1.7
     scalar_steps: float = 4.0
@@ -139,8 +143,16 @@ def _here() -> Machine:
         _caches() or COMMON.caches,
         os.cpu_count() or 1,
         _line() or COMMON.line_bytes,
+        narrow_steps=_NARROW_STEPS if _runs_halves(lines) else COMMON.narrow_steps,
         identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
     )
+
+
+def _runs_halves(lines: Sequence[str]) -> bool:
+    """Does a processor of this description run its widest vectors in two halves?"""
+    said = {key.strip(): value.split() for key, _, value in (line.partition(":") for line in lines)}
+    family = *said.get("vendor_id", ()), *said.get("cpu family", ())
+    return family in _HALVES and "avx512f" in said.get("flags", ())
 
 
 def described() -> list[str]:

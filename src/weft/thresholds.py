@@ -23,8 +23,8 @@ class Thresholds:
     columns and sums has work for tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
-    shared where that one cannot be. `busy_chunks` for each core keep all of them busy, however they are dealt out.
-    `packing_rows` rows are worth packing a panel once more, `packing_panels` panels are worth packing rows once more.
+    shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
+    many as there can be; they are as small as they can be where that costs no more than `claiming_share`.
     Accumulators of several threads are worth it if joining them takes no more than `joining_share` of the work.
     Where rows may meet in one place, threads have columns of `column_lines` cache lines at least.
 
@@ -64,8 +64,7 @@ class Thresholds:
     most_chunks: int = 64
     few_iterations: int = 8
     busy_chunks: int = 8
-    packing_rows: int = 256
-    packing_panels: int = 4
+    claiming_share: float = 1 / 32
     joining_share: float = 1 / 8
     column_lines: int = 2
     lanes: int = 64

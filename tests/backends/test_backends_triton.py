@@ -60,6 +60,14 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "layer_norm": lambda: wf.nn.layer_norm()(matrix(1024, 48)),
     "product": product,
     "narrow_product": lambda: product(ml_dtypes.bfloat16, 256),
+    "double_product": lambda: wf.einsum(
+        "i,k;k,j=>i,j", zeros(100, 50, label="a", dtype=np.float64), zeros(50, 70, label="b", dtype=np.float64)
+    ),
+    "float8_product": lambda: wf.einsum(
+        "i,k;k,j=>i,j",
+        zeros(100, 64, label="a", dtype=ml_dtypes.float8_e4m3fn),
+        zeros(64, 70, label="b", dtype=ml_dtypes.float8_e5m2),
+    ),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "gather": lambda: wf.take(zeros(9, 5, label="table"), wf.data(np.zeros(7, np.int64), label="ids")),
@@ -259,3 +267,27 @@ def test_negative_zero_keeps_its_sign() -> None:
     """Triton makes 0.0 of -0.0 where it is a constant."""
     text = on_a_grid("x: float32[8]\nfor i in range(8):\n    x[i] = -0.0\n").text
     assert "tl.full((), 0.0, tl.float32) * -1.0" in text
+
+
+def test_what_is_read_is_loaded_before_anything_is_stored() -> None:
+    """Compilers keep loads behind stores, for they cannot know that these are other cells; what is stored is not."""
+    text = """
+        a: float32[4096]
+        b: float32[4096]
+        c: float32[4096]
+        for i in range(4096) on a grid by 1024 with 4 warps:
+            a[i] = 2.0
+            b[i] += a[i]
+            c[i] = c[i] + b[i]
+    """
+    program = check(parse(dedent(text).strip() + "\n"))
+    found = triton_source("kernel", program.body, buffers_of(program), ()).text
+    lines = [line.strip() for line in found.splitlines() if "tl.load" in line or "tl.store" in line]
+    assert [line[:12] for line in lines] == [
+        "v1 = tl.load",
+        "v2 = tl.load",
+        *["tl.store(x0 "],
+        "tl.store(x1 ",
+        "tl.store(x2 ",
+    ]
+    assert "x0" not in "".join(lines[:2])

@@ -208,6 +208,7 @@ def check_programs() -> None:
         "running": wf.cumsum(h),
         "product": wf.gelu(wf.einsum("i,k;k,j=>i,j", values(33, 40, batch=None), values(40, 17, batch=None))),
         "long product": wf.einsum("i,k;k,j=>i,j", values(20, 2000, batch=None), values(2000, 17, batch=None)),
+        "double product": wf.einsum("i,k;k,j=>i,j", *(wf.data(random.normal(size=(40, 40))) for _ in range(2))),
         "batches": wf.einsum("b,i,k;b,k,j=>b,i,j", values(3, 18, 20, batch=None), values(3, 20, 17, batch=None)),
         "windows": wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", values(2, 6, 5, 32), kernel, p=3, q=3),
     }

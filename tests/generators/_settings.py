@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 import weft as wf
+from weft.thresholds import _LEAST, _ORDERED
 
 
 def drawn(rng: np.random.Generator) -> dict[str, Any]:
@@ -36,47 +37,21 @@ def drawn(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def thresholds(rng: np.random.Generator) -> wf.Thresholds:
-    """Lines that hardly anybody moves, moved."""
-    strips, lanes, states, rows = (int(rng.choice(some)) for some in ([1, 2, 5, 32], [2, 4, 64], [2, 8, 64], [1, 16]))
-    return wf.Thresholds(
-        tile_rows=int(rng.choice([1, 2, 3, 8])),
-        tile_vectors=int(rng.choice([1, 2, 3])),
-        few_rows_vectors=tuple(int(one) for one in rng.integers(1, 5, int(rng.integers(0, 5)))),
-        dot_columns=int(rng.choice([1, 2, 4])),
-        dot_row_columns=int(rng.choice([1, 2, 8])),
-        packed_tiles=int(rng.choice([1, 2, 4])),
-        group_tiles=int(rng.choice([1, 2, 32])),
-        group_rows=int(rng.choice([1, 16, 1024])),
-        group_panels=int(rng.choice([1, 2, 8])),
-        packed_strips=int(rng.choice([1, 2, 8])),
-        look_rows=int(rng.choice([1, 5])),
-        look_tiles=int(rng.choice([1, 2, 16])),
-        filled_tiles=int(rng.choice([1, 2, 16])),
-        most_chunks=int(rng.choice([2, 3, 64])),
-        few_iterations=int(rng.choice([1, 2, 8])),
-        busy_chunks=int(rng.choice([1, 8])),
-        packing_rows=int(rng.choice([1, 4, 256])),
-        packing_panels=int(rng.choice([1, 4])),
-        joining_share=float(rng.choice([1 / 8, 100])),
-        lanes=lanes,
-        lane_terms=int(rng.choice([1, 4])),
-        lanes_left=int(rng.integers(1, min(lanes, 4), endpoint=True)),
-        nested_lanes=int(rng.integers(2, min(lanes, 16), endpoint=True)),
-        streams=min(rows, int(rng.choice([1, 2, 4]))),
-        stream_rows=rows,
-        states=states,
-        state_values=int(rng.choice([1, 4])),
-        states_left=int(rng.integers(1, min(states, 8), endpoint=True)),
-        state_operations=int(rng.choice([1, 100])),
-        strip_rows_least=strips,
-        strip_rows_most=int(strips * rng.choice([1, 2])),
-        border_uses=int(rng.choice([1, 4])),
-        fetched_lines=int(rng.choice([1, 8])),
-        simt_block=int(rng.choice([2, 32, 256])),
-        simt_strips=int(rng.choice([2, 1024])),
-        simt_wide=int(rng.choice([2, 4096])),
-        simt_steps=int(rng.choice([1, 512])),
-    )
+    """Lines that hardly anybody moves, moved: down to the least, to a few, or as they are; shares up too."""
+    found = {one.name: _line(rng, one.name, one.default) for one in fields(wf.Thresholds)}
+    for few, many in _ORDERED:
+        found[many] = max(found[many], _LEAST.get(few, 1))
+        found[few] = min(found[few], found[many])
+    return wf.Thresholds(**found)
+
+
+def _line(rng: np.random.Generator, name: str, usual: Any) -> Any:
+    if isinstance(usual, tuple):
+        return tuple(int(one) for one in rng.integers(1, 5, int(rng.integers(0, 5))))
+    if isinstance(usual, float):
+        return float(rng.choice([usual, 100.0]))
+    least = _LEAST.get(name, 1)
+    return int(rng.choice([least, max(least, min(usual, 3)), max(least, usual // 4), usual]))
 
 
 def machine(rng: np.random.Generator) -> wf.Machine:

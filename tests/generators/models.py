@@ -102,6 +102,10 @@ def _sequences(rng: np.random.Generator) -> tuple[wf.Tensor, str]:
     batch, time, width = _size(rng, 1, 4), _size(rng, 1, 20), 2 * _size(rng, 1, 5)
     x = wf.data(rng.uniform(-1, 1, (batch, time, width)), batch=2, label="x")
     shown = [f"x {batch},{time}|{width}"]
+    if rng.random() < 0.3:
+        ids = wf.data(rng.integers(0, 5, (batch, time)), batch=2, label="ids")
+        x = x + wf.nn.embedding(vocabulary=5, o=width, label="table")(ids)
+        shown.append("embedding")
     for at in range(int(rng.integers(1, 4))):
         name = str(rng.choice(list(SEQUENCES)))
         shown.append(name)
@@ -142,18 +146,17 @@ def _attention(rng: np.random.Generator, label: str, sizes: tuple[int, int, int]
     return wf.nn.multi_head_attention(num_heads=heads, d_k=2 * int(rng.integers(1, 5)), label=label, **given)
 
 
+#: Comprehensions of a sequence: gated, normalised along time, centred, and one step late.
+TEXTS = (
+    "Y(b,t,d) +=! X(b,t,e) * X(b,t,d)",
+    "S(b,d) +=! exp(X(b,t,d))  Y(b,t,d) = X(b,t,d) / S(b,d)",
+    "M(b,t) max=! X(b,t,d)  Y(b,t,d) = X(b,t,d) - M(b,t)",
+    "Y(b,t,d) = t > 0 ? X(b,t-1,d) : X(b,t,d) where t in 0:T",
+)
+
+
 def _comprehension(rng: np.random.Generator, label: str, sizes: tuple[int, int, int]) -> Block:
-    """A gated sum of neighbours in time, as a comprehension."""
-    text = str(
-        rng.choice(
-            [
-                "def f(double(B,T,D) X) -> (Y) { Y(b,t,d) +=! X(b,t,e) * X(b,t,d)  where e in 0:D }",
-                "def f(double(B,T,D) X) -> (Y) { S(b,d) +=! exp(X(b,t,d))  Y(b,t,d) = X(b,t,d) / S(b,d) }",
-                "def f(double(B,T,D) X) -> (Y) { M(b,t) max=! X(b,t,d)  Y(b,t,d) = X(b,t,d) - M(b,t) }",
-            ]
-        )
-    )
-    return wf.tc.define(text).f
+    return wf.tc.define(f"def f(double(B,T,D) X) -> (Y) {{ {rng.choice(TEXTS)} }}").f
 
 
 def _scan(rng: np.random.Generator, label: str, sizes: tuple[int, int, int]) -> Block:
@@ -179,6 +182,7 @@ SEQUENCES: dict[str, Callable[[np.random.Generator, str, tuple[int, int, int]], 
     "rms_norm": lambda rng, label, sizes: wf.nn.rms_norm(label=label),
     "linear": lambda rng, label, sizes: wf.nn.linear(o=sizes[2], label=label),
     "scan": _scan,
+    "comprehension": _comprehension,
     "softmax": lambda rng, label, sizes: wf.softmax,
     "cumsum": lambda rng, label, sizes: lambda x: wf.cumsum(x) * 0.3,
     "flip": lambda rng, label, sizes: wf.flip,

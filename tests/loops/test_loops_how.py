@@ -68,7 +68,7 @@ def test_every_annotation_has_a_rule() -> None:
     assert set(EXCLUSIVE) < set(ANNOTATIONS)
 
 
-@pytest.mark.parametrize("how", [Vector(65), Grid(0, 4), Grid(64, 1 << 17)])
+@pytest.mark.parametrize("how", [Vector(65), Grid(0, 4), Grid(64, 1 << 17), Blocks(16, 16, 0)])
 def test_limits(how: Any) -> None:
     assert not is_within_limits(how)
 

@@ -178,3 +178,11 @@ def test_ids_outside_say_what_the_layer_can_be_given() -> None:
     with pytest.raises(wf.IndexOutOfBounds) as caught:
         wf.Context("interp")[wf.take(wf.param("t", o=(10, 4)), ids)]
     assert caught.value.fix.startswith("pass others, or say what is meant: outside=")
+
+
+def test_rows_of_another_number_of_axes_are_noticed() -> None:
+    for layer in (wf.nn.linear(o=2), wf.nn.mlp_layer(hid_dim=2), wf.nn.mlp(hid_dims=[4], o=2)):
+        layer(wf.data(np.ones((5, 3), "float32"), batch=1))
+        layer(wf.data(np.ones((5, 4, 3), "float32"), batch=2))
+        with pytest.warns(wf.WeftWarning, match=r"maps the whole output row, 1 axis until now, and `x` is 5\|4,3"):
+            layer(wf.data(np.ones((5, 4, 3), "float32"), batch=1, label="x"))

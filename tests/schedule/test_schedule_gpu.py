@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -316,6 +317,19 @@ def test_cells_that_positions_choose_have_owners() -> None:
     )
 
 
+def test_columns_side_by_side_are_one_program() -> None:
+    found = owned(SCATTER.replace("g: float32[768, 50304]", "g: float32[50304, 768]").replace("g[d, row]", "g[row, d]"))
+    assert found is not None
+    assert "for d in range(768) on a grid by 1024 with 8 warps:" in found
+    assert "by owners in blocks of 1024 by 16 with 8 warps:" in found
+
+
+def test_what_has_no_columns_takes_many_positions_at_once() -> None:
+    found = owned("ids: int64[9999]\ng: float32[10]\nfor t in range(9999):\n    g[ids[t]] += 1.0\n")
+    assert found is not None
+    assert found.splitlines()[0] == "for t in range(9999) by owners in blocks of 1024 by 1024 with 4 warps:"
+
+
 def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
     found = owned("""
         ids: int64[512]
@@ -331,11 +345,21 @@ def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
         found,
         """
             for d in range(128) on a grid by 128 with 4 warps:
-                for t in range(512) by owners in blocks of 1024 by 16 with 4 warps:
+                for t in range(512) by owners in blocks of 1024 by 32 with 4 warps:
                     if 0 <= ids[t] < 256:
                         g[ids[t], d] max= values[t, d]
         """,
     )
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_floats_of_eight_bits_are_multiplied_where_lanes_convert_them(architecture: int) -> None:
+    a, b = (wf.data(np.zeros((64, 64), ml_dtypes.float8_e4m3fn), label=name) for name in "ab")
+    y = wf.einsum("i,k;k,j=>i,j", a, b).named("y")
+    options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture))
+    found = wf.Context(OnGrid()).compile(y.forward, keep=[y], options=options).show("kernels")
+    assert ("in blocks of" in found) == (architecture >= 89)
+    assert ("on simt threads" in found) == (architecture < 89)
 
 
 def test_what_has_no_owners() -> None:
@@ -344,6 +368,8 @@ def test_what_has_no_owners() -> None:
     assert owned(SCATTER.replace("+=", "=")) is None, "the last of them counts"
     assert owned(SCATTER.replace("g[d, row] +=", "g[d, t] +=")) is None, "loops alone choose the cell"
     assert owned(SCATTER.replace("values[b, t, d]", "values[b, t, d] * g[d, row]")) is None, "it reads its cells"
+    alone = "ids: int64[64]\ng: float32[9, 64]\nfor t in range(64):\n    g[ids[t], t] += 1.0\n"
+    assert owned(alone) is None, "each position has cells of its own"
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,58 @@ def test_what_lies_well_is_copied_where_the_first_cache_does_not_hold_it() -> No
     assert with_packed_invariants(program.body) == program.body
     small = DEFAULTS.but(machine=replace(COMMON, caches=(1 << 12, 1 << 21)))
     assert "u_packed" in show(Program(with_packed_invariants(program.body, small)))
+
+
+ROWS = """\
+product of left i; right j; sums k:
+    for i in range({rows}):
+        for j in range({columns}):
+            s: float32 = 0
+            for k in range(1000):
+                s = s + (a[k, i] * b[k, j])
+            c[i, j] = s"""
+COPIED = """\
+for i_3 in range(4):
+    for k_2 in range(1000):
+        for i_5 in range(5):
+            for i_4 in range(8):
+                a_packed[5*i_3 + i_5, k_2, i_4] = a[k_2, 40*i_3 + 8*i_5 + i_4]
+product of left i_2, i; right j; sums k:
+    for i_2 in range(20):
+        for i in range(8):
+            for j in range(300):
+                s: float32 = 0
+                for k in range(1000):
+                    s = s + (a_packed[i_2, k, i] * b[k, j])
+                c[8*i_2 + i, j] = s"""
+
+
+def rows_and_columns(rows: int, columns: int) -> tuple[str, tuple[Buffer, ...]]:
+    shapes = {"a": (1000, rows), "b": (1000, columns), "c": (rows, columns)}
+    buffers = tuple(Buffer(at, name, shape, "float32") for at, (name, shape) in enumerate(shapes.items()))
+    return ROWS.format(rows=rows, columns=columns), buffers
+
+
+def test_rows_that_many_columns_would_pack_again_are_copied_once() -> None:
+    text, buffers = rows_and_columns(160, 300)
+    assert packed(text, *buffers) == COPIED
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(160, 250), (163, 300), (40, 300)])
+def test_rows_are_read_where_they_are(rows: int, columns: int) -> None:
+    """Columns are few, the last tile is no whole one, or rows would be no more than columns, which lie as well."""
+    text, buffers = rows_and_columns(rows, columns)
+    assert "a_packed" not in packed(text, *buffers)
+
+
+def test_a_product_of_copied_rows_is_the_same() -> None:
+    text, buffers = rows_and_columns(160, 300)
+    program, random = parse(text, buffers), np.random.default_rng(0)
+    given = {one: random.uniform(-1, 1, one.shape).astype("float32") for one in buffers}
+    kernel = Program(with_packed_invariants(program.body))
+    memory = {buffer: given.get(buffer, np.zeros(buffer.shape, "float32")).copy() for buffer in buffers_of(kernel)}
+    (copy, product), a = kernel.body, buffers[0]
+    run(check(Program((copy,))), memory)
+    (packed_rows,) = (one for one in memory if one.name == "a_packed")
+    np.testing.assert_array_equal(memory[packed_rows].transpose(1, 0, 2).reshape(1000, 160), given[a])
+    assert {one.name for one in buffers_of(Program((product,)))} == {"a_packed", "b", "c"}

@@ -36,7 +36,7 @@ from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule import CompileOptions, Kernel
 from weft.schedule.annotate import annotate
-from weft.schedule.parallelise import _even, parallelised
+from weft.schedule.parallelise import parallelised
 from weft.schedule.work import work_ns
 
 ROWS = "\nfor i in range(24):\n    for j in range(40):\n        B[i, j] = A[i, j] * 2\n"
@@ -87,9 +87,8 @@ def test_few_rows_are_shared_once_each_core_is_worth_a_panel(rows: int, head: st
     assert head in text(parallelised(before, SHARING)).splitlines()[1]
 
 
-@pytest.mark.parametrize(("columns", "head"), [(128, ", columns on threads by 2:"), (32, "along columns:")])
-def test_few_columns_are_shared_though_each_core_packs_all_rows(columns: int, head: str) -> None:
-    """Panels are too few for the rows that are packed beside each, and there is nothing else to share."""
+@pytest.mark.parametrize(("columns", "head"), [(1024, ", columns on threads by 4:"), (32, ", rows on threads by 8:")])
+def test_rows_that_are_packed_are_so_for_each_chunk_of_columns(columns: int, head: str) -> None:
     before = f"""
 a: float32[512, 128]
 b: float32[512, {columns}]
@@ -193,8 +192,34 @@ def test_which_loops_have_independent_iterations(body: Sequence[Stmt], expected:
     assert (not carried([("i", 8)], loop.body)) == independent(loop) == expected
 
 
+LAYER = """
+a: float32[{rows}, {sums}]
+b: float32[{columns}, {sums}]
+c: float32[{rows}, {columns}]
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, transposed panels, then along columns:
+    for i in range({rows}):
+        for j in range({columns}):
+            t: float32 = 0
+            for k in range({sums}):
+                t = t + (a[i, k] * b[j, k])
+            c[i, j] = t
+"""
+
+
 @pytest.mark.parametrize(
-    ("size", "chunk", "cores", "even"), [(33, 32, 2, 17), (65, 32, 2, 17), (8, 1, 2, 1), (100, 1, 2, 1), (9, 4, 1, 3)]
+    ("rows", "columns", "sums", "cores", "head"),
+    [
+        (768, 1024, 64, 2, "columns on threads by 1:"),
+        (768, 96, 64, 2, "rows on threads by 24:"),  # three panels are not as many for each core
+        (768, 96, 64, 3, "columns on threads by 1:"),
+        (768, 160, 64, 2, "rows on threads by 24:"),
+        (16, 160, 64, 2, "columns on threads by 1:"),  # though one core has three panels: so few rows repay no packing
+        (64, 32, 64, 2, "rows on threads by 4:"),
+    ],
 )
-def test_chunks_of_products_are_even_and_as_many_for_each_core(size: int, chunk: int, cores: int, even: int) -> None:
-    assert _even(size, chunk, SHARING.but(machine=replace(SHARING.machine, cores=cores))) == even
+def test_products_are_shared_so_that_all_cores_are_done_soon(
+    rows: int, columns: int, sums: int, cores: int, head: str
+) -> None:
+    before = parse(LAYER.format(rows=rows, columns=columns, sums=sums)).body
+    options = SHARING.but(machine=Machine(cores=cores), chunk_ns=100)
+    assert text(parallelised(before, options)).splitlines()[1].endswith(head)

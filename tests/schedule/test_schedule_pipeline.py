@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from backends.triton_interpreted import OnGrid
 from schedule.test_schedule_random import Fusing
 from weft.affine import Affine
 from weft.backends import Executable
@@ -24,6 +25,7 @@ from weft.schedule import (
     BrokenPass,
     Kernel,
     Task,
+    gpu,
     pipeline,
     schedule,
     show_kernels,
@@ -63,6 +65,12 @@ def test_every_pass_is_in_the_tables_and_has_a_test_file_of_its_own(name: str) -
     modules = [one.rpartition("/")[2] for text in where for one in re.findall(r"([\w/]+)\.py", text)]
     tried = [one for one in modules if [*TESTS.rglob(f"test_*_{one}.py")]]
     assert tried, f"there is no test file of {' or '.join(modules)}"
+
+
+@pytest.mark.parametrize("name", sorted({one.name for one in (*PASSES, *GPU_PASSES)}))
+def test_every_pass_is_in_the_glossary(name: str) -> None:
+    glossary = (TESTS.parent / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Words")[2]
+    assert f"`{name}`" in glossary
 
 
 def test_any_pass_can_be_shown() -> None:
@@ -105,6 +113,16 @@ def test_a_broken_pass_is_found_where_nothing_is_optimised(monkeypatch: pytest.M
         found = compiled().bisect()
     assert found is not None
     assert (found.done, found.buffer) == ("widen_sums", "y")
+
+
+@pytest.mark.parametrize("optimise", [True, False])
+def test_a_broken_pass_of_a_gpu_is_found(monkeypatch: pytest.MonkeyPatch, optimise: bool) -> None:
+    real = gpu.launches
+    monkeypatch.setattr(gpu, "launches", lambda body: [tuple(map(first_cell, one)) for one in real(body)])
+    with wf.config.using(optimise=optimise):
+        found = compiled(wf.Context(OnGrid())).bisect()
+    assert found is not None
+    assert (found.done, found.buffer) == ("cut_launches", "y")
 
 
 def test_the_oracle_shows_the_kernels_that_it_runs() -> None:

@@ -296,6 +296,25 @@ def test_tiles_are_as_large_as_the_machine_s_registers(facts: dict[str, float], 
     assert (dot.rows, dot.vectors, dot.lanes) == (max(1, shape[0] // 2), 4, shape[2])
 
 
+@pytest.mark.parametrize(
+    ("columns", "shape"),
+    [
+        (24, (8, 3, 8)),
+        (55, (6, 4, 8)),
+        (64, (8, 2, 16)),
+        (28, (8, 2, 16)),  # its last vector is more than half full
+        (1000, (8, 2, 16)),  # half a vector of so many is not worth narrower ones
+        (40, (6, 4, 8)),
+    ],
+)
+def test_vectors_are_narrow_where_the_last_wide_one_would_be_half_empty(columns: int, shape: tuple[int, ...]) -> None:
+    """On machines where two narrow ones are as quick as a wide one."""
+    staged = contraction("ik;kj=>ij", i=960, j=columns, k=48)
+    halves = shape_of(staged, on(narrow_steps=1.08))
+    assert (halves.rows, halves.vectors, halves.lanes) == shape
+    assert shape_of(staged, DEFAULTS).lanes == 16
+
+
 def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:
     lines = Thresholds(tile_rows=4, tile_vectors=3, group_tiles=5, group_panels=6, packed_strips=7, look_tiles=9)
     options = DEFAULTS.but(thresholds=lines)

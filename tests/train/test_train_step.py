@@ -184,3 +184,12 @@ def test_parameters_made_again_are_told() -> None:
     step(np.ones(3))
     with pytest.raises(wf.WeftError, match="for a batch of another kind `loss_of` uses other parameters than before"):
         step(np.ones((3, 2)))
+
+
+def test_many_lengths_are_told_once() -> None:
+    step = wf.train.step(wf.Context("interp"), right["loss_of"], lambda loss: wf.optim.sgd(loss, lr=0.0))
+    for length in range(1, 12):
+        step(np.ones(length))
+    with pytest.warns(wf.WeftWarning, match="batches had 12 different lengths, and for each a step was compiled"):
+        step(np.ones(12))
+    step(np.ones(13))

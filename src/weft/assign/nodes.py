@@ -389,12 +389,9 @@ def seq(*codes: Code) -> Code:
     """The codes one after another, flat."""
     flat: list[Code] = []
     for code in codes:
-        if isinstance(code, Seq):
-            flat += code.codes
-        elif not isinstance(code, Code):
+        if not isinstance(code, Seq) and not isinstance(code, Code):  # nearly all are sequences
             raise _no_code(code)
-        elif not isinstance(code, Noop):
-            flat.append(code)
+        flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
 
 

@@ -146,16 +146,16 @@ def read_how(text: str) -> How | None:
     return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
 
 
-def example(kind: type[How]) -> How:
+def specimen(kind: type[How]) -> How:
     """An annotation of a kind, to show how it is written."""
     needed = [4 for one in fields(kind) if one.default is MISSING]
     return kind(*needed)
 
 
-def is_within_limits(how: How) -> bool:
+def is_within_limits(how: How | Blocks) -> bool:
     """Are its numbers what they may be?"""
     least, most = how.limits
-    return all(least <= number <= most for number in astuple(how))
+    return all(least <= one <= most for one in astuple(how) if isinstance(one, int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +218,7 @@ class Blocks(Worded):
         "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
         "groups of {group}[, {splits} split(s)][, as {precision:tf32}]"
     )
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     rows: int
     columns: int
     sums: int

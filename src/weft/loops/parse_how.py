@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.loops.how import ANNOTATIONS, Blocks, How, Tile, example, read_how
+from weft.loops.how import ANNOTATIONS, Blocks, How, Tile, read_how, specimen
 from weft.loops.wording import read
 from weft.notation import Mistake, span_of
 
@@ -20,7 +20,7 @@ def parse_how(token: Token) -> tuple[How, ...]:
 def _one(part: str, token: Token) -> How:
     if (found := read_how(part)) is not None:
         return found
-    fix = f"write {', '.join(f'`{example(kind)}`' for kind in ANNOTATIONS)}"
+    fix = f"write {', '.join(f'`{specimen(kind)}`' for kind in ANNOTATIONS)}"
     raise Mistake(f"`{part}` does not say how a loop runs", span_of(token), fix)
 
 

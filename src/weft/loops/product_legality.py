@@ -59,8 +59,8 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
     sizes = blocks.rows, blocks.columns, blocks.sums
     if any(one < SMALLEST_BLOCK or one & (one - 1) for one in sizes):
         return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
-    if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
-        return "blocks are of sums of products in single precision"
+    if found.ops != SUM_OF_PRODUCTS or found.total.dtype not in ("float32", "float64"):
+        return "blocks are of sums of products in single or double precision"
     if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
         return "there are no such blocks"
     return carried([*found.left, *found.right], (Let(found.total, found.start), *found.rest))

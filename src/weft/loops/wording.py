@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -19,14 +19,14 @@ _PIECE = re.compile(r"\{(\w+)(?::([^}]*))?\}|(\[)|(\])|([^][{}]+)")
 _PLURAL = re.compile(r"(\d+)(\D*?)\(s\)", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
 class Worded:
     """A frozen dataclass of numbers, words, and what holds or not, which prints as its `words` say."""
 
-    __slots__ = ()
     words: ClassVar[str]
 
     def __str__(self) -> str:
-        spelled = _spelled(_pieces(type(self)), self)
+        spelled = _spelled(_pieces(_key(type(self))), self)
         return _PLURAL.sub(lambda found: f"{found[1]}{found[2]}{'s' * (found[1] != '1')}", spelled)
 
 
@@ -35,10 +35,10 @@ W = TypeVar("W", bound=Worded)
 
 def read(kind: type[W], text: str) -> W | None:
     """The value of a kind that a text says; None if it does not say any."""
-    found = _pattern(kind).fullmatch(text)
+    found = _pattern(_key(kind)).fullmatch(text)
     if found is None:
         return None
-    slots = {one.name: one for one in _slots(_pieces(kind))}
+    slots = {one.name: one for one in _slots(_pieces(_key(kind)))}
     return kind(**{name: slots[name].value(said) for name, said in found.groupdict().items() if said is not None})
 
 
@@ -52,7 +52,7 @@ class _Slot(NamedTuple):
 
     def text(self, value: Any) -> str:
         if self.kind == "bool":
-            return self.form.split("|")[value]
+            return self.form.split("|")[int(value)]
         return self.form.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
     def value(self, text: str) -> object:
@@ -81,10 +81,15 @@ class _Option(NamedTuple):
 _Pieces = Sequence[str | _Slot | _Option]
 
 
+def _key(kind: type[Worded]) -> Any:
+    """A class as what is kept for it is found by: mypy does not know that classes can be hashed."""
+    return kind
+
+
 @cache
 def _pieces(kind: type[Worded]) -> _Pieces:
     """The template of a kind, taken apart."""
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    known = {one.name: one for one in fields(kind)}
     stack: list[list[str | _Slot | _Option]] = [[]]
     for name, form, begin, end, text in _PIECE.findall(kind.words):
         if begin:
@@ -128,7 +133,7 @@ def _pattern(kind: type[Worded]) -> re.Pattern[str]:
             for one in pieces
         )
 
-    return re.compile(pattern(_pieces(kind)), re.ASCII)
+    return re.compile(pattern(_pieces(_key(kind))), re.ASCII)
 
 
 def _escaped(text: str) -> str:

@@ -112,6 +112,17 @@ def along_time(user: str, x: Tensor) -> None:
         )
 
 
+def one_rank(user: str, w: Tensor, x: Tensor) -> None:
+    """Warn of a map of whole rows that is applied to rows of another number of axes: it grows, others broadcast."""
+    known, there = w.shape.input.lo, x.shape.output.axes
+    if known and there and len(there) != known:
+        axes = f"{known} {'axis' if known == 1 else 'axes'}"
+        what = f"{user} maps the whole output row, {axes} until now, and `{x.label}` is {x.shape}"
+        fix = "apply it to one number of axes, wf.data(array, batch=2) has more of examples; or make another layer"
+        notes = [f"`{w.label}` is {w.shape}: one of both would be broadcast"]
+        warn(WeftError(what, origin=user_origin(), notes=notes, fix=fix))
+
+
 def channels_of(x: Tensor, user: str) -> int:
     """How many channels there are: the size of the last output axis."""
     axes = x.shape.output.axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from weft.nn.checks import below_one, several, whole
+from weft.nn.checks import below_one, one_rank, several, whole
 from weft.nn.mode import current_training
 from weft.shape.text import RowSizes
 from weft.tensor import random
@@ -28,7 +28,9 @@ def linear(x: Tensor, *, o: RowSizes | None = None, i: RowSizes | None = None, b
     >>> print(wf.nn.linear(x, o=8, label="head").dims)
     5|8
     """
-    y = param("w", o=o, i=i) @ x
+    w = param("w", o=o, i=i)
+    one_rank("linear", w, x)
+    y = w @ x
     return y + param("b", o=o, init=0.0) if bias else y
 
 
@@ -39,7 +41,9 @@ def mlp_layer(x: Tensor, *, hid_dim: RowSizes, activation: Activation = relu) ->
     >>> print(wf.nn.mlp_layer(wf.data(np.ones((5, 3)), batch=1), hid_dim=8).dims)
     5|8
     """
-    return activation(param("w", o=hid_dim) @ x + param("b", o=hid_dim, init=0.0))
+    w = param("w", o=hid_dim)
+    one_rank("mlp_layer", w, x)
+    return activation(w @ x + param("b", o=hid_dim, init=0.0))
 
 
 @op
@@ -60,7 +64,9 @@ def mlp(
     """
     several("mlp", hid_dims=hid_dims)
     for at, width in enumerate(hid_dims, 1):
-        x = activation(param(f"w{at}", o=width, i=i) @ x + param(f"b{at}", o=width, init=0.0))
+        w = param(f"w{at}", o=width, i=i)
+        one_rank("mlp", w, x)
+        x = activation(w @ x + param(f"b{at}", o=width, init=0.0))
         i = width
     y = param("w_out", o=o, i=i) @ x
     return y + param("b_out", o=o, init=0.0) if bias else y

@@ -69,7 +69,7 @@ def in_lanes(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt
         lanes = _nested_lanes(outer, size, thresholds) if outer else _lanes(size, thresholds)
         if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
             return None if outer else (stmt,)
-        accumulators = [Accumulator.of(one, lanes, next(ids), names) for one in found]
+        accumulators = [LaneAccumulator.of(one, lanes, next(ids), names) for one in found]
         lane, row, stream = map(names.fresh, ("lane", "row", "stream"))
         split = SplitLoop(
             For(name, size, block), accumulators, lanes, lane, row, stream, thresholds.lanes_left, thresholds
@@ -147,7 +147,7 @@ def _never_meet(one: Scalar, other: Scalar) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulator:
+class LaneAccumulator:
     """What is accumulated in a variable or a cell, and the buffer that has a cell for each lane in its place."""
 
     stmt: Set | Update
@@ -155,10 +155,10 @@ class Accumulator:
     cells: Buffer
 
     @staticmethod
-    def of(stmt: Set | Update, lanes: int, number: int, names: BlockNames) -> Accumulator:
+    def of(stmt: Set | Update, lanes: int, number: int, names: BlockNames) -> LaneAccumulator:
         into = stmt.local if isinstance(stmt, Set) else stmt.buffer
         cells = Buffer(number, names.fresh(f"{into.name}_part"), (lanes,), into.dtype, Role.PARTIAL)
-        return Accumulator(stmt, (accumulation(stmt) or ("",))[0] if isinstance(stmt, Set) else stmt.op, cells)
+        return LaneAccumulator(stmt, (accumulation(stmt) or ("",))[0] if isinstance(stmt, Set) else stmt.op, cells)
 
     @property
     def is_rounded(self) -> bool:
@@ -194,7 +194,7 @@ class SplitLoop:
     """A loop whose accumulations run in lanes, and names for the loops that it becomes."""
 
     loop: For
-    accumulators: Sequence[Accumulator]
+    accumulators: Sequence[LaneAccumulator]
     lanes: int
     lane: str
     row: str

@@ -25,7 +25,7 @@ from weft.loops.nodes import Fill, For, If, Local, Role, Set, Staged, Stmt
 from weft.loops.walk import bottom_up, everything, parts, variables
 from weft.ops import OPS, Call
 from weft.ops.dtypes import numpy_type
-from weft.optimise.lanes import Accumulator, SplitLoop
+from weft.optimise.lanes import LaneAccumulator, SplitLoop
 from weft.optimise.short_cuts import by_short_cut, short_cut
 from weft.thresholds import USUAL, Thresholds
 
@@ -45,7 +45,7 @@ def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tupl
             most = min(thresholds.states, thresholds.state_bytes // numpy_type(found.local.dtype).itemsize)
         while 2 * lanes <= most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
-        own = Accumulator.of(found, lanes, next(ids), names)
+        own = LaneAccumulator.of(found, lanes, next(ids), names)
         if cut:
             first = Local(names.fresh(f"{found.local.name}_first"), found.local.dtype)
             return by_short_cut(stmt, found, cut, own.cells, names.fresh("lane"), first)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from weft.loops import Blocks, For, How, Product, Staged, Stmt, Tile
@@ -24,8 +24,6 @@ from weft.loops.wording import read
 
 T = TypeVar("T")
 
-#: No number of a block is larger, whoever wrote it.
-_LARGEST_BLOCK = 1 << 16
 _PRODUCT = re.compile(
     r"product of (?:left (?P<left>[\w, ]+?))?(?:; )?(?:right (?P<right>[\w, ]+?))?(?:; )?(?:sums (?P<sums>[\w, ]+?))?"
     r" (?P<runs>in (?:tiles|blocks) of .*)",
@@ -122,7 +120,7 @@ def _product(total: str, text: str) -> Product:
     tile, blocks = (read(Tile, found["runs"]), read(Blocks, found["runs"])) if found else (None, None)
     if found is None or (tile is None and blocks is None):
         raise ValueError(f"{text!r} does not say how a product runs")
-    if blocks is not None and not all(0 < one <= _LARGEST_BLOCK for one in astuple(blocks) if isinstance(one, int)):
+    if blocks is not None and not is_within_limits(blocks):
         raise ValueError(f"{text!r} is out of range")
     left, right, sums = (tuple(part.split(", ")) if (part := found[side]) else () for side in ("left", "right", "sums"))
     return Product(left, right, sums, total, tile, blocks)

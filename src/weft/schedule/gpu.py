@@ -117,7 +117,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 
     def run(kernel: Kernel, mine: frozenset[Buffer]) -> Sequence[Body]:
         body = kernel.template
-        if unspelled(body) or kernel.recurrence:
+        if unspelled(body, task.options.shaped_for.reads_float8) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         if product := in_blocks(body, task.options.shaped_for, task.options.products == "tf32"):
             return [product]
@@ -192,7 +192,6 @@ GPU_PASSES: tuple[Pass, ...] = tuple(
     _for_gpu({**{one.name: one for one in pipeline.PASSES}, **{one.name: one for one in _OWN}}[name])
     for name in _ORDER.split()
 )
-_PLAIN = "replace_aggregates widen_sums check_first cut_launches run_on_grid"
 #: What happens where nothing is optimised: every assignment is a launch, or a few.
 GPU_UNOPTIMISED = tuple(
     one

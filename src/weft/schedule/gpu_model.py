@@ -19,6 +19,7 @@ BlockShape: TypeAlias = tuple[int, int, int, int, int]
 class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
+    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits.
     `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
     `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
@@ -31,20 +32,26 @@ class Gpu:
     `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
     them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
-    Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
+    Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
+    of eight.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
-    copy of a factor that lies as they take it. Of a scatter, a program has one position and `owned_columns` of its
-    cells on `owned_warps`, looks through `owned_block` positions at once for others of its cells, and takes those that
-    it finds from `owned_part` at once; so many `resident_programs` share a multiprocessor.
+    copy of a factor that lies as they take it. Of a scatter, a program has one position and
+    `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
+    positions at once for others of its cells, and takes those that it finds from `owned_part` at least at once, from
+    more where columns are so few that it has not `owned_cells` then, on `owned_warps`, or twice as many where it has
+    several times as many cells; so many `resident_programs` share a multiprocessor.
     """
 
+    architecture: int = 90
+    float8_from: int = 89
     multiprocessors: int = 132
     shared_bytes: int = 227 << 10
     cache_bytes: int = 60 << 20
     bytes_per_s: float = 4.3e12
     flops_per_s: float = 6e13
     tensor_flops_per_s: float = 7.9e14
+    double_flops_per_s: float = 5e13
     launch_ns: float = 1500.0
     program_ns: float = 1000.0
     step_ns: float = 200.0
@@ -93,12 +100,21 @@ class Gpu:
         (16, 32, 64, 4, 3),
         (16, 16, 64, 2, 3),
     )
+    double_blocks: tuple[BlockShape, ...] = (
+        (64, 64, 16, 4, 3),
+        (32, 64, 16, 4, 3),
+        (32, 32, 32, 4, 3),
+        (16, 32, 32, 2, 3),
+        (16, 16, 32, 1, 3),
+    )
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
-    owned_columns: int = 256
+    owned_columns: int = 1024
+    owned_apart: int = 256
     owned_block: int = 1024
     owned_part: int = 16
+    owned_cells: int = 4096
     owned_warps: int = 4
     resident_programs: int = 16
 
@@ -114,6 +130,11 @@ class Gpu:
     def bytes_per_ns(self) -> float:
         """What one multiprocessor reads and writes in a nanosecond."""
         return self.bytes_per_s / self.multiprocessors / 1e9
+
+    @property
+    def reads_float8(self) -> bool:
+        """Do lanes convert floats of eight bits?"""
+        return self.architecture >= self.float8_from
 
     @property
     def programs(self) -> int:

@@ -65,7 +65,7 @@ def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
     """Has a product enough rows and columns for blocks, of types that have them?"""
     parts = parts_of(staged)
     few = min(_points(parts.left), _points(parts.right)) < gpu.block_rows
-    return parts.total.dtype == "float32" and parts.ops == ("add", "mul") and not few
+    return parts.total.dtype in ("float32", "float64") and parts.ops == ("add", "mul") and not few
 
 
 def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
@@ -81,7 +81,7 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
     _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
-    sums, precision = _points(parts.sums), "tf32" if tf32 else "ieee"
+    sums, precision = _points(parts.sums), "tf32" if tf32 and parts.total.dtype == "float32" else "ieee"
     deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
@@ -90,13 +90,15 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
-    width = max(map(_bytes, parts.factors))
-    every = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
-    shapes = [one for one in every if _is_light(one, parts, gpu)]
-    speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
+    double = parts.total.dtype == "float64"
+    width, tf32 = 8 if double else max(map(_bytes, parts.factors)), tf32 and not double
+    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else gpu.single_blocks
+    shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _is_light(one, parts, gpu)]
+    rounded = gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
+    speed = gpu.tensor_flops_per_s if width < 4 else gpu.double_flops_per_s if double else rounded
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
-    partial = 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    partial = (16 if double else 8) * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
     own = 0.0 if splits == 1 else gpu.launch_ns + gpu.program_ns + partial
 
     def ns(shape: BlockShape) -> float:

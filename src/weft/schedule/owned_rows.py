@@ -37,16 +37,29 @@ def by_owners(body: Sequence[Stmt], gpu: Gpu) -> Body | None:
         return None
     apart = [one for one in loops if _is_alone(one[0], found)]
     owned = [one for one in loops if one not in apart]
+    if not owned:
+        return None
     lane = _lane(apart, found)
-    wide = min(gpu.owned_columns, 1 << (lane[1] - 1).bit_length()) if lane else 1
-    how = Owners(gpu.owned_block, gpu.owned_part, gpu.owned_warps)
+    how, wide = _shape(lane, found, gpu)
     (first, *rest) = owned
     scatter = For(*first, around(rest, inside), (Collapse(len(owned)), how) if rest else (how,))
     if illegal(scatter) or _ns(owned, apart, wide, found, gpu) >= _in_order_ns(owned, gpu):
         return None
     for one in [*([lane] if lane else []), *(one for one in reversed(apart) if one != lane)]:
-        scatter = For(*one, (scatter,), (Grid(wide if one == lane else 1, gpu.owned_warps),))
+        scatter = For(*one, (scatter,), (Grid(wide if one == lane else 1, how.warps),))
     return (scatter,)
+
+
+def _shape(lane: Loop | None, found: OwnedScatter, gpu: Gpu) -> tuple[Owners, int]:
+    """How many positions a program takes at once, on how many warps, and how many columns it has."""
+    wide = 1
+    if lane is not None:
+        side_by_side = stride_of(Read(found.update.buffer, found.update.at), lane[0]) == 1
+        most = gpu.owned_columns if side_by_side else gpu.owned_apart
+        wide = min(most, 1 << (lane[1] - 1).bit_length())
+    part = max(gpu.owned_part, min(gpu.owned_block, gpu.owned_cells // wide))
+    warps = gpu.owned_warps if wide * part <= 2 * gpu.owned_cells else 2 * gpu.owned_warps
+    return Owners(gpu.owned_block, part, warps), wide
 
 
 def _is_alone(loop: str, found: OwnedScatter) -> bool:

@@ -8,7 +8,15 @@
     for t: product of left j, j_2; right i; sums k: … u_packed[j, k, j_2] * h[t, i, k] …
 
 Vectors then lie along `j_2`, and a tile walks through memory; without that, tiles of `h` are transposed in every
-iteration. A contraction in no loop packs panels of its own (`tile.py`).
+iteration. A contraction in no loop packs panels of its own (`tile.py`); but rows that it would pack again and again,
+for each of many columns, are copied once:
+
+    product of left i; right j; sums k: … a[k, i] * b[k, j] …
+
+    becomes
+
+    for i: for k: for i_3: for i_2: a_packed[8 i + i_3, k, i_2] = a[k, 64 i + 8 i_3 + i_2]
+    product of left i, i_2; right j; sums k: … a_packed[i, k, i_2] * b[k, j] …
 """
 
 from __future__ import annotations
@@ -24,11 +32,11 @@ from weft.loops.effects import effects, sources
 from weft.loops.legality import points
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Role
-from weft.loops.walk import Loop, around, free, rename, top_down, with_body
+from weft.loops.walk import Loop, around, free, map_scalars, perfect, rename, substituted, top_down, with_body
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
-from weft.schedule.tile import lanes_of, steps_of
+from weft.schedule.tile import best_tile, lanes_of, steps_of
 
 
 def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
@@ -38,8 +46,46 @@ def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAU
 
 def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:
     """A block in some loops: what one of its own does not change is copied before that."""
-    packed = (_packed(stmt, names, options, outer) if isinstance(stmt, For) else (stmt,) for stmt in body)
-    return tuple(one for some in packed for one in some)
+
+    def packed(stmt: Stmt) -> tuple[Stmt, ...]:
+        match stmt:
+            case For():
+                return _packed(stmt, names, options, outer)
+            case Staged() if not outer:
+                return _with_rows_copied(stmt, names, options)
+        return (stmt,)
+
+    return tuple(one for stmt in body for one in packed(stmt))
+
+
+def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
+    """A contraction after the copy of its rows, tile by tile, that it reads; or as it is."""
+    best, thresholds = best_tile(staged, options), options.thresholds
+    if best is None or best.what.tile is None or not best.what.tile.strips:
+        return (staged,)
+    parts, tile = parts_of(best), best.what.tile
+    factor, rows, many = parts.factors[0], parts.left[-1], thresholds.group_panels * tile.vectors * tile.lanes
+    whole = {name for name, _ in (*parts.left, *parts.sums)} == set(free(factor))
+    if not isinstance(factor, Read) or not whole or rows[1] % tile.rows or points(parts.right) <= many:
+        return (staged,)
+    if points((*parts.left, *parts.sums)) > prod(factor.buffer.shape):
+        return (staged,)
+    rest = parts.left[:-1]
+    parts, tiles = _split(parts, rows, tile.rows, names.fresh(rows[0]))
+    copy, product = _laid_out(parts, 0, [*rest, tiles, *parts.sums, (rows[0], tile.rows)], names)
+    return _several_tiles_at_once(copy, len(rest), thresholds.packed_strips, names), product
+
+
+def _several_tiles_at_once(copy: Stmt, depth: int, most: int, names: BlockNames) -> Stmt:
+    """A copy whose loop over tiles, so deep inside, does some of them at each sum: what they read lies side by side."""
+    loops, body = perfect((copy,))
+    name, size = loops[depth]
+    at_once = next(count for count in range(min(most, size), 0, -1) if size % count == 0)
+    inner, index = (names.fresh(name), at_once), Affine(((at_once, name),))
+    order = [*loops[:depth], (name, size // at_once), *loops[depth + 1 : -1], inner, loops[-1]]
+    moved = {name: index + Affine.of(inner[0])}
+    inside = tuple(map_scalars(one, lambda part: substituted(part, moved)) for one in body)
+    return around(order, inside)[0]
 
 
 def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer, For, Parallel, Role, Staged, Stmt
-from weft.loops.annotations import placed_parts
+from weft.loops import Buffer, For, Parallel, Role, Staged, Stmt, Tile
+from weft.loops.annotations import Parts, placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
 from weft.loops.product_legality import shared_product
 from weft.loops.sites import sites
 from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_body
+from weft.machine import Machine
+from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.memory_plan import size_of
@@ -81,53 +83,69 @@ def _chunk(size: int, ns: float, options: CompileOptions, step: int = 1) -> int:
     return -(-chunk // step) * step if chunk >= step else chunk
 
 
-def _even(size: int, chunk: int, options: CompileOptions) -> int:
-    """At most so many iterations in a chunk, about as many in each; of few chunks, as many for each core."""
-    chunks, cores = -(-size // chunk), options.machine.cores
-    few = chunks < options.thresholds.busy_chunks * cores
-    return -(-size // (-(-chunks // cores) * cores if few else chunks))
-
-
 def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
-    """A product whose panels, or tiles of rows, are shared."""
-    for side, size, least in sides(staged, options):
-        if size > least and not shared_product(staged, side):
-            chunk = max(least, _chunk(size, ns, options))
-            return _sharing(staged, side, _even(size, chunk, options))
-    for side, size, _ in sides(staged, options):
-        if size > 1 and _is_few(staged, side, options) and not shared_product(staged, side):
-            return _sharing(staged, side, -(-size // options.machine.cores))
-    return staged
-
-
-def _sharing(staged: Staged, side: str, chunk: int) -> Staged:
+    """A product whose panels, or tiles of rows, are shared: all cores are done soon, and chunks are small."""
+    found = [
+        (_shared_steps(staged, side, size, chunk, options), chunk / size, side, chunk)
+        for side, size in sides(staged)
+        if size > 1 and not shared_product(staged, side)
+        for chunk in _chunks(size, ns, options)
+    ]
+    if not found:
+        return staged
+    most = min(steps for steps, *_ in found) * (1 + options.thresholds.claiming_share)
+    _, _, side, chunk = min((one for one in found if one[0] <= most), key=lambda one: (one[1], one[0]))
     assert staged.what.tile is not None
     return replace(staged, what=replace(staged.what, tile=replace(staged.what.tile, shared=side, chunk=chunk)))
 
 
-def _is_few(staged: Staged, side: str, options: CompileOptions) -> bool:
-    """Are rows, or columns, few, but worth packing the others for each core, which takes as long as some of them do?"""
-    assert staged.what.tile is not None
-    if side == "columns":
-        return bool(staged.what.tile.strips)
-    return not staged.what.tile.strips and points(placed_parts(staged).left) >= 2 * options.thresholds.tile_rows
+def _chunks(size: int, ns: float, options: CompileOptions) -> list[int]:
+    """How many of so many pieces may be claimed at a time: the fewest, and as many for each core, once or several
+    times."""
+    least, cores = _chunk(size, ns, options), options.machine.cores
+    even = {-(-size // (cores * times)) for times in range(1, options.thresholds.busy_chunks + 1)}
+    return [least, *sorted(one for one in even if one > least)]
 
 
-def sides(staged: Staged, options: CompileOptions) -> list[tuple[str, int, int]]:
-    """What threads could share of a product, the better first: how much there is, and how much is worth a chunk.
+def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: CompileOptions) -> float:
+    """When the last core is done with its chunks of a product, in steps of a vector unit.
 
-    Panels keep all cores busy if there are many of them, or as many for each. Whoever has some rows packs all panels.
+    Whoever has some rows reads all columns for them, and packs them where these are packed; rows only if they are.
     """
+    parts, tile, machine = placed_parts(staged), staged.what.tile, options.machine
+    assert tile is not None
+    rows, columns, sums = points(parts.left), points(parts.right), points(parts.sums)
+    each = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
+    panels = _packing_steps(sums * columns, each, parts, tile, machine)
+    if tile.panel == "copied":  # what fills no vector is copied one by one
+        panels += machine.scalar_steps * sums * (columns % tile.lanes)
+    strips = _packing_steps(sums * rows, machine.transpose_steps, parts, tile, machine) if tile.strips else 0.0
+    rounds = -(-size // (chunk * machine.cores))
+    share, work = min(rounds * chunk, size) / size, rows * columns * sums / tile.lanes
+    tall, wide = (dict(sides(staged))[one] for one in ("rows", "columns"))
+    if side == "columns":
+        return share * (work + panels * _times(tall, tile.group)) + rounds * strips * _times(chunk, tile.panels)
+    return share * (work + strips * _times(wide, tile.panels)) + rounds * panels * _times(chunk, tile.group)
+
+
+def _packing_steps(numbers: int, each: float, parts: Parts, tile: Tile, machine: Machine) -> float:
+    """What it takes to pack some numbers, of so many steps each once they are read."""
+    read_ns = machine.transfer_ns(numbers * numpy_type(parts.total.dtype).itemsize)
+    return each * numbers + read_ns * machine.flops_per_s / (2 * tile.lanes * 1e9)
+
+
+def _times(pieces: int, each: int) -> int:
+    """How often something is packed that is so for that many of some pieces; for all of them, if that is 0."""
+    return -(-pieces // each) if each else 1
+
+
+def sides(staged: Staged) -> list[tuple[str, int]]:
+    """What threads could share of a product, and how much of it there is."""
     if (tile := staged.what.tile) is None:
         return []
-    parts, thresholds = placed_parts(staged), options.thresholds
+    parts = placed_parts(staged)
     columns = _pieces(parts.right, tile.vectors * (1 if tile.dot else tile.lanes))
-    rows, each = _pieces(parts.left, tile.rows), points(parts.left[1:]) if len(parts.left) > 1 else tile.rows
-    least = -(-thresholds.packing_rows // each) if tile.panel else 1
-    found = [("columns", columns, thresholds.packing_panels if tile.strips else 1), ("rows", rows, least)]
-    cores = options.machine.cores
-    even = columns >= 4 * cores or (columns >= cores and columns % cores == 0)
-    return found if even or columns >= rows // least else found[::-1]
+    return [("columns", columns), ("rows", _pieces(parts.left, tile.rows))]
 
 
 def _pieces(loops: Sequence[Loop], step: int) -> int:

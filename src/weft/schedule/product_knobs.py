@@ -97,7 +97,7 @@ def _same_way(one: Product, other: Product) -> bool:
 
 def _shares(total: str, ways: Sequence[Staged], options: CompileOptions) -> Knob:
     """A choice of what threads share of a product: nothing, columns or rows, so many at a time."""
-    sizes = {size for one in ways for _, size, _ in sides(one, options)}
+    sizes = {size for one in ways for _, size in sides(one)}
     chunks = sorted({chunk for size in sizes for chunk in chunk_sizes(size, options)})
     legal = [side for side in ("columns", "rows") if not all(shared_product(one, side) for one in ways)]
     values = [("", 1), *((side, chunk) for side in legal for chunk in chunks)]

@@ -17,8 +17,8 @@ _OF_FLOATS = ("pow",)
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
 
 
-def unspelled(body: Sequence[Stmt]) -> str:
-    """What Triton has no word for in a block; nothing if it has one for all."""
+def unspelled(body: Sequence[Stmt], float8: bool = False) -> str:
+    """What Triton has no word for in a block; nothing if it has one for all. Eight bits may be read as `float8`."""
     for stmt in everything(body):
         if isinstance(stmt, Store | Update) and stmt.buffer.dtype in _EIGHT_BITS:
             return f"`{stmt.buffer.name}` is {stmt.buffer.dtype}"
@@ -26,8 +26,12 @@ def unspelled(body: Sequence[Stmt]) -> str:
             return f"`{stmt.local.name}` is a state of several numbers"
         if isinstance(stmt, Update) and (why := _operation(stmt.op, dtype_of(stmt.value))):
             return why
-        for one in (one for part in parts(stmt) for one in walk(part)):
+        scalars = [one for part in parts(stmt) for one in walk(part)]
+        known = [one.value for one in scalars if float8 and isinstance(one, Cast) and one.dtype == "float32"]
+        for one in scalars:
             match one:
+                case Read(buffer=buffer) if buffer.dtype in _EIGHT_BITS and any(one is other for other in known):
+                    pass
                 case Read(buffer=buffer) if "." in buffer.dtype or buffer.dtype in _EIGHT_BITS:
                     return f"`{buffer.name}` is {buffer.dtype}"
                 case Cast(dtype=dtype) if dtype in _EIGHT_BITS:

@@ -129,7 +129,9 @@ class _SumSplitting:
         strip, length = self.names.fresh("strip"), size // splits
         cells = _as_stored([*batch, *found.left, *found.right], found.rest)
         sizes = (splits, *(one for _, one in cells))
-        part = Buffer(next(self.ids), self.names.fresh(f"{found.total.name}_part"), sizes, "float32", Role.PARTIAL)
+        part = Buffer(
+            next(self.ids), self.names.fresh(f"{found.total.name}_part"), sizes, found.total.dtype, Role.PARTIAL
+        )
         at = (Affine.of(strip), *(Affine.of(name) if many > 1 else Affine(()) for name, many in cells))
 
         def moved(scalar: Scalar) -> Scalar:

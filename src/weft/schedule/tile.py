@@ -140,8 +140,13 @@ def _runs_in(way: _Way) -> bool:
 
 
 def _all_ways(staged: Staged, options: CompileOptions) -> Iterator[_Way]:
+    """Every way, and the same on vectors half as wide, where fewer of their lanes are beyond the last column."""
     found = parts_of(staged)
-    return _ways(_merged(found, _runs(found)), options)
+    for parts, tile in _ways(_merged(found, _runs(found)), options):
+        yield parts, tile
+        half, columns = tile.lanes // 2, parts.right[-1][1]
+        if not tile.dot and _vector_bytes(options.machine) > NARROWEST and 0 < columns % tile.lanes <= half:
+            yield parts, replace(tile, lanes=half, vectors=2 * tile.vectors)
 
 
 def _in_tiles(staged: Staged, chosen: _Way, options: CompileOptions) -> Staged:
@@ -294,6 +299,8 @@ def _steps(way: _Way, options: CompileOptions) -> float:
         return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
+    if lanes < lanes_of(parts, machine):
+        steps *= machine.narrow_steps / 2
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
     computed = operations_in(parts.factors[0]) + _conversions(parts.factors[0], machine)
     steps += machine.scalar_steps * depth * computed / reused
@@ -328,13 +335,14 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
-    few = thresholds.few_rows_vectors
+    few, narrow = thresholds.few_rows_vectors, lanes_of(parts, options.machine) // tile.lanes
     usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
     depth = _DEPTH * 2 // usual // 2 if tile.strips else _deepest(options) * thresholds.tile_vectors // usual
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
-    usual = min(usual, -(-parts.right[-1][1] // tile.lanes))
+    usual = min(usual * narrow, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)
-    tall = options.schedule.rows or _most_rows(options) // (2 if tile.dot else 1) or 1
+    most = _most_rows(options, min(usual, thresholds.tile_vectors * narrow))
+    tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
     tile = replace(
@@ -350,9 +358,9 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     return _grouped(parts, tile, options)
 
 
-def _most_rows(options: CompileOptions) -> int:
+def _most_rows(options: CompileOptions, vectors: int) -> int:
     """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare."""
-    wide = options.thresholds.tile_vectors
+    wide = max(vectors, options.thresholds.tile_vectors)
     return max(1, min(options.thresholds.tile_rows, (options.machine.registers - wide - 2) // wide))
 
 

@@ -176,8 +176,8 @@ class Decision:
 def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
     """The open axes about which a 1, and nothing else, says something: a written one, or one that a map is applied to.
 
-    An input axis of a parameter is there for `w @ x`; where `x` is computed, and one number, so is that. A number of the
-    program fits any.
+    An input axis of a parameter is there for `w @ x`; where `x` is computed, and one number, so is that. A number of
+    the program fits any.
     """
 
     def says(axis: AxisCell, one: AxisCell) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from weft.assign import Code
 from weft.backends import Array
 from weft.data.checked import checked_whole
-from weft.errors import WeftError
+from weft.errors import WeftError, user_origin, warn
 from weft.naming import FreshNames
 from weft.ops.dtypes import name_of
 from weft.runtime import Context, Function
@@ -29,6 +29,9 @@ BatchKind: TypeAlias = tuple[tuple[tuple[int, ...], str], ...]
 
 #: What calls decide.
 _LENGTH = "batch"
+
+#: So many lengths are more than those of an epoch and its last batch, of training and of validation.
+_MANY_LENGTHS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class ByKind:
         self._context, self._plan, self._names, self._options = context, plan, names, checked_options(options)
         self._inner = checked_whole("batch_axes", batch_axes, 1) - 1
         self._functions: dict[BatchKind, Function] = {}
+        self._lengths: set[int] = set()
 
     @property
     def functions(self) -> list[Function]:
@@ -63,6 +67,7 @@ class ByKind:
     def __call__(self, batch: Sequence[Array], indices: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Array]:
         """What is returned of a batch, by name."""
         found: dict[str, Array] = self.of(batch)(*batch, **indices)
+        self._count_length(len(batch[0]))
         return found
 
     def of(self, batch: Sequence[Array]) -> Function:
@@ -79,6 +84,15 @@ class ByKind:
                 _check_numbers(plan.values, found.shapes(**{_LENGTH: len(batch[0])}), len(batch[0]))
             self._functions[kind] = found
         return found
+
+    def _count_length(self, length: int) -> None:
+        """Once so many lengths were compiled, say what can be done about it."""
+        if length not in self._lengths:
+            self._lengths.add(length)
+            if len(self._lengths) == _MANY_LENGTHS:
+                what = f"batches had {_MANY_LENGTHS} different lengths, and for each a step was compiled"
+                fix = 'have fewer: wf.data.batches(…, last="drop"), or fill up: docs/recipes.md has how'
+                warn(WeftError(what, origin=user_origin(), fix=fix))
 
     def _input(self, name: str, sizes: tuple[int, ...], dtype: str) -> Tensor:
         """The tensor of an array: the axes of a batch, as far as it has them, and those of an example."""

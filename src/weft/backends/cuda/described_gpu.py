@@ -7,8 +7,10 @@ from dataclasses import replace
 from weft.backends.cuda.libcuda import (
     CACHE_BYTES,
     CLOCK_KHZ,
+    MAJOR,
     MEMORY_BITS,
     MEMORY_KHZ,
+    MINOR,
     MOST_SHARED,
     MULTIPROCESSORS,
     Driver,
@@ -31,6 +33,7 @@ def described_gpu(driver: Driver, index: int) -> Gpu:
     many, khz = told(MULTIPROCESSORS), told(CLOCK_KHZ)
     found = replace(
         USUAL_GPU,
+        architecture=10 * told(MAJOR) + told(MINOR),
         multiprocessors=many if many > 1 else USUAL_GPU.multiprocessors,
         shared_bytes=max(told(MOST_SHARED), 1 << 10),
         cache_bytes=max(told(CACHE_BYTES), 1 << 20),
@@ -40,6 +43,6 @@ def described_gpu(driver: Driver, index: int) -> Gpu:
         found = replace(found, bytes_per_s=reached)
     if khz > 1000:
         faster = found.multiprocessors * khz / (USUAL_GPU.multiprocessors * _USUAL_KHZ)
-        flops, narrow = USUAL_GPU.flops_per_s * faster, USUAL_GPU.tensor_flops_per_s * faster
-        found = replace(found, flops_per_s=flops, tensor_flops_per_s=narrow)
+        speeds = ("flops_per_s", "tensor_flops_per_s", "double_flops_per_s")
+        found = replace(found, **{name: faster * getattr(USUAL_GPU, name) for name in speeds})
     return found

@@ -147,7 +147,10 @@ class ProductText:
             here = Here({**known, **indices}, masks, sizes)
             here = replace(here, masks=(*masks, *self._tests(here)))
             found.append(self._factor(factor, dtype, here, axis))
-        precision = f', input_precision="{blocks.precision}"' if dtype == "float32" else ""
+        precision = {
+            "float32": f', input_precision="{blocks.precision}"',
+            "float64": ", out_dtype=tl.float64",
+        }.get(dtype, "")
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1

@@ -33,7 +33,9 @@ from weft.loops import (
     Let,
     Local,
     Product,
+    Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -46,11 +48,13 @@ from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
 from weft.loops.nodes import Blocks, Grid, Lanes, Owners
 from weft.loops.roundings import PARTS
-from weft.loops.walk import body_of, everything
+from weft.loops.walk import body_of, everything, own_accesses
 from weft.ops import OPS, Scalar
 
 #: From so many cells on, indices take 64 bits.
 _NARROW = 1 << 31
+#: So many registers of a thread hold what is loaded before it is needed.
+_EARLY = 64
 _HEADER = (
     "import triton",
     "import triton.language as tl",
@@ -302,8 +306,23 @@ class _TritonText:
     # Statements
 
     def block(self, body: Sequence[Stmt], here: Here) -> None:
+        self._load_early(body, here)
         for stmt in body:
             self._statement(stmt, here)
+
+    def _load_early(self, body: Sequence[Stmt], here: Here) -> None:
+        """Load what straight-line code reads before it stores anything: compilers do not move loads before stores, for
+        they do not know that these are other cells."""
+        if any(isinstance(one, For | Staged | Remark) for one in body) or not any(map(_stores, body[:-1])):
+            return
+        written, wanted = set[Buffer](), dict[Read, None]()
+        for stmt in body:
+            own = [Read(one.buffer, one.at) for one in own_accesses(stmt) if not one.writes and one.at is not None]
+            wanted |= dict.fromkeys(one for one in own if one.buffer not in written and _is_plain(one))
+            written |= effects((stmt,)).buffers
+        if len(wanted) * prod(here.sizes) <= _EARLY * 32 * self.warps:
+            for one in wanted:
+                self.values.value(one, here)
 
     def _statement(self, stmt: Stmt, here: Here) -> None:
         match stmt:
@@ -348,6 +367,15 @@ class _TritonText:
         held = [] if low is not None and low >= 0 else [f"({index.text} >= 0)"]
         held += [] if high is not None and high < test.size else [f"({index.text} < {test.size})"]
         return self.values.named(LaneValue(" & ".join(held), index.axes), "inside") if held else None
+
+
+def _stores(stmt: Stmt) -> bool:
+    return isinstance(stmt, Store | Update)
+
+
+def _is_plain(read: Read) -> bool:
+    """Is a cell known from where loops stand?"""
+    return read.buffer.role is not Role.PRIVATE and all(isinstance(one, Affine) for one in read.at)
 
 
 def grid_loops(body: Sequence[Stmt]) -> tuple[list[For], tuple[Stmt, ...]]:

@@ -1,0 +1,101 @@
+"""Attention as it is written by hand, with masks of every kind and gradients: every way to run it gives NumPy's answer.
+
+    s = q k;  s where a position is seen, else -∞ or so;  p = softmax(s), the largest taken off first;  o = p v
+
+Heads are several or none, lengths odd, what is seen is what comes before, a window, some positions of each sequence, or
+drawn; rows that see nothing are among them where what is not seen is finite. Passes run it in strips of rows, small
+enough that even these sequences have several.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import weft as wf
+from backends.triton_interpreted import OnGrid
+from generators._settings import drawn
+
+
+def check(rng: np.random.Generator) -> None:
+    batch, heads = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    queries, keys = (int(rng.choice([1, 2, 7, 16, 33, 50])) for _ in range(2))
+    width, values = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    dtype = str(rng.choice(["float32", "float64"]))
+    shapes = [(batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, values)]
+    arrays = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    seen, hidden = _seen(rng, queries, keys)
+    factors = rng.normal(size=(batch, heads, queries, values)).astype(dtype)
+    params = [
+        wf.param(name, o=shape, init=one, dtype=dtype) for name, shape, one in zip("qkv", shapes, arrays, strict=True)
+    ]
+    out = _written(rng, params, seen, hidden, width)
+    loss = wf.einsum("b h t c; b h t c => 0", out, wf.data(factors, label="factors"), label="loss")
+    keep = [out, *(one.grad for one in params)]
+    meant = _answers(*(one.astype(np.float64) for one in arrays), seen, hidden, factors.astype(np.float64))
+    shown = f"{dtype} {shapes}, hidden {hidden}\n{seen.astype(int)}"
+    digits = 1e-9 if dtype == "float64" else 2e-4
+    options = wf.config.options.but(**drawn(rng))
+    for backend in ("interp", "cc", OnGrid()):
+        ctx = wf.Context(backend)
+        run = ctx.compile(wf.grad_update(loss), keep=keep, options=None if backend == "interp" else options)
+        run()
+        for one, right in zip(keep, meant, strict=True):
+            said = f"{one.label} on {backend}\n{shown}\n{'' if backend == 'interp' else options}"
+            np.testing.assert_allclose(ctx[one], right, rtol=digits, atol=digits, err_msg=said)
+
+
+def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray, float]:
+    """Which keys each query sees, and what stands for a score that is not."""
+    hidden = float(rng.choice([-np.inf, -1e9, -3e38]))
+    t, s = np.arange(queries)[:, None], np.arange(keys)
+    kinds = [
+        np.ones((queries, keys), bool),
+        s <= t,
+        (s <= t) & (s > t - 3),
+        np.broadcast_to(s < rng.integers(1, keys, endpoint=True), (queries, keys)),
+        rng.random((queries, keys)) < 0.5,
+    ]
+    seen = kinds[int(rng.integers(len(kinds)))].copy()
+    if hidden == -np.inf:
+        seen[:, 0] = True
+    return seen, hidden
+
+
+def _written(
+    rng: np.random.Generator, params: list[wf.Tensor], seen: np.ndarray, hidden: float, width: int
+) -> wf.Tensor:
+    q, k, v = params
+    scores = wf.einsum("b h t d; b h s d => b h t s", q, k, label="scores") * (width**-0.5)
+    mask = wf.data(seen.astype(np.float32), label="seen")
+    if rng.random() < 0.5:
+        scores = wf.where(
+            wf.einsum("t s => b h t s", mask, b=q.dims.output[0], h=q.dims.output[1]) > 0.5, scores, hidden
+        )
+    else:
+        scores = wf.where(mask > 0.5, scores, hidden)
+    if rng.random() < 0.5:
+        weights = wf.softmax(scores, "b h t s => b h t")
+    else:
+        exps = wf.exp(
+            wf.einsum("b h t s; b h t => b h t s", scores, wf.einsum("b h t s => b h t", scores, accum="max"), op="-")
+        )
+        weights = wf.einsum("b h t s; b h t => b h t s", exps, wf.einsum("b h t s => b h t", exps), op="/")
+    return wf.einsum("b h t s; b h s c => b h t c", weights, v, label="out")
+
+
+def _answers(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray, hidden: float, factors: np.ndarray
+) -> list[np.ndarray]:
+    """The result, and the gradients of its sum with factors."""
+    scale = q.shape[-1] ** -0.5
+    scores = np.where(seen, np.einsum("bhtd,bhsd->bhts", q, k) * scale, hidden)
+    exps = np.exp(scores - scores.max(-1, keepdims=True))
+    p = exps / exps.sum(-1, keepdims=True)
+    d_p = np.einsum("bhtc,bhsc->bhts", factors, v)
+    d_s = np.where(seen, p * (d_p - (d_p * p).sum(-1, keepdims=True)), 0) * scale
+    return [
+        np.einsum("bhts,bhsc->bhtc", p, v),
+        np.einsum("bhts,bhsd->bhtd", d_s, k),
+        np.einsum("bhts,bhtd->bhsd", d_s, q),
+        np.einsum("bhts,bhtc->bhsc", p, factors),
+    ]

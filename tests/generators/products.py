@@ -1,0 +1,53 @@
+"""Products whose factors are rounded: every way to run them rounds the same numbers, and adds them up as they are.
+
+Matrices in any layout, with a function of one of them before the product, and their gradients, in which what comes back
+is rounded once more. The answer is NumPy's, of rounded factors in double precision.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+import weft as wf
+from backends.triton_interpreted import OnGrid
+from generators._settings import drawn
+
+ROUNDED = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
+LAYOUTS = {
+    "ik; kj => ij": "ik,kj->ij",
+    "ki; kj => ij": "ki,kj->ij",
+    "ik; jk => ij": "ik,jk->ij",
+    "ik; kj => ji": "ik,kj->ji",
+}
+
+
+def check(rng: np.random.Generator) -> None:
+    products, spec = str(rng.choice(list(ROUNDED))), str(rng.choice(list(LAYOUTS)))
+    sizes = {letter: int(rng.choice([2, 7, 17, 33])) for letter in "ijk"}
+    shapes = [tuple(sizes[one] for one in operand) for operand in spec.partition(" =>")[0].split("; ")]
+    a, b = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+    before = bool(rng.random() < 0.5)
+
+    def rounded(array: np.ndarray) -> np.ndarray:
+        return array.astype(np.float32).astype(ROUNDED[products]).astype(np.float64)
+
+    p, q = (wf.param(name, o=one.shape, init=one) for name, one in (("p", a), ("q", b)))
+    out = wf.einsum(spec, wf.relu(p) if before else p, q)
+    loss = wf.einsum("... => 0", out * out)
+    left, right = rounded(np.maximum(a, 0) if before else a), rounded(b)
+    product = np.einsum(LAYOUTS[spec], left, right)
+    (one, other), to = LAYOUTS[spec].split("->")[0].split(","), LAYOUTS[spec].split("->")[1]
+    back = rounded(2 * product)
+    d_p = np.einsum(f"{to},{other}->{one}", back, right) * (a > 0 if before else 1)
+    d_q = np.einsum(f"{to},{one}->{other}", back, left)
+    options = wf.config.options.but(**drawn(rng), products=products)
+    for backend in ("interp", "cc", OnGrid()):
+        ctx = wf.Context(backend)
+        ctx.compile(wf.grad_update(loss), keep=[out, p.grad, q.grad], options=options)()
+        shown = f"{spec} of {shapes} in {products}{', of relu' * before}, on {backend}\n{options}"
+        np.testing.assert_allclose(ctx[out], product, rtol=1e-5, atol=1e-4, err_msg=shown)
+        digits = 1e-5 if products == "float32" else 2e-2  # what comes back may be rounded to the number beside
+        for gradient, meant in ((ctx[p.grad], d_p), (ctx[q.grad], d_q)):
+            largest = float(np.abs(meant).max(initial=1e-3))
+            np.testing.assert_allclose(gradient, meant, rtol=digits, atol=digits * largest, err_msg=shown)
