@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.loops import Buffer, For, Program, check, parse, show
+from weft.loops import Buffer, For, Parallel, Program, check, parse, show
+from weft.loops.legality import illegal
 from weft.loops.names import BlockNames
+from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.share_columns import in_columns
 
@@ -68,6 +70,11 @@ STAYS = {
             for d in range(100):
                 odd[ids[i], d] += X[i, d]
         """,
+    "rows that follow each other": """
+        for i in range(8):
+            for d in range(128):
+                Y[i + 1, d] = Y[i, d]
+        """,
     "no columns": """
         for i in range(40):
             Y[ids[i], 0] += X[i, 0]
@@ -82,7 +89,7 @@ STAYS = {
         for i in range(40):
             at: int64 = int64(Y[0, 0])
             for d in range(128):
-                Y[0, d] += float32(at)
+                Y[at, d] += X[i, d]
         """,
     "a variable from one iteration to the next": """
         total: float32 = 0
@@ -131,3 +138,14 @@ def test_rows_that_meet_are_added_up_in_order_by_any_number_of_threads() -> None
             found.append(wf.Context("cc")[y][:7])
     assert all(np.array_equal(one, found[0]) for one in found)
     np.testing.assert_allclose(found[0], wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize(("width", "apart"), [(32, True), (33, False)])
+def test_strips_that_overlap_are_not_shared(width: int, apart: bool) -> None:
+    loop = loop_of(f"""
+        for strip in range(3):
+            for i in range(40):
+                for d in range({width}):
+                    Y[ids[i], 32*strip + d] += X[i, 32*strip + d]
+        """)
+    assert bool(illegal(annotated(loop, Parallel(1)))) != apart

@@ -20,7 +20,7 @@ from weft.loops import Buffer, For, If, Let, Parallel, Set, Stmt
 from weft.loops.effects import effects, read_in
 from weft.loops.legality import illegal
 from weft.loops.names import BlockNames
-from weft.loops.walk import Body, everything, map_scalars, substituted, with_body
+from weft.loops.walk import Body, accesses, everything, map_scalars, substituted, with_body
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
@@ -32,7 +32,7 @@ def in_columns(loop: For, options: CompileOptions, names: BlockNames) -> Body | 
     wide = tuple(one for one in loop.body if _columns(one) is not None)
     rest = tuple(one for one in loop.body if one not in lets and one not in wide)
     widths = {size for one in wide if (size := _columns(one)) is not None}
-    if len(widths) != 1 or any(isinstance(one, Set) for one in everything(loop.body)):
+    if len(widths) != 1 or not _scatters(wide) or any(isinstance(one, Set) for one in everything(loop.body)):
         return None
     if not _apart((*lets, *rest), wide) or not _apart((*lets, *wide), rest):
         return None
@@ -56,6 +56,12 @@ def _columns(stmt: Stmt) -> int | None:
         case For(size=size, body=body) if not any(isinstance(one, For) for one in everything(body)):
             return size
     return None
+
+
+def _scatters(body: Body) -> bool:
+    """Does data say which rows a block writes?"""
+    written = (one.at or () for one in accesses(body) if one.writes)
+    return any(not isinstance(index, Affine) for at in written for index in at)
 
 
 def _apart(some: Body, others: Body) -> bool:
