@@ -117,9 +117,8 @@ def attention(batch: int, heads: int, length: int, width: int, wanted: float) ->
     shape = (batch, heads, length, width)
 
     def weft(wf: Any, q: Any, k: Any, v: Any) -> Any:
-        later = wf.data(np.triu(np.ones((length, length), bool), 1), batch=1, label="later")
         scores = wf.einsum("b, h, t | e; b, h, s | e => b, h, t | s", q, k) * width**-0.5
-        weights = wf.softmax(wf.where(later, -1e9, scores))
+        weights = wf.softmax(wf.where(wf.nn.causal_mask(length), scores, -1e9))
         return wf.einsum("b, h, t | s; b, h, s | e => b, h, t | e", weights, v)
 
     def jax(jax: Any, q: Any, k: Any, v: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-import numpy as np
-
 import weft as wf
 from _models import EPSILON, Details, Images, Perceptron, Problem, Ready, Transformer
 from weft.loops import Buffer
@@ -107,8 +105,7 @@ def gpt(given: Problem) -> wf.Tensor:
     assert isinstance(given.sizes, Transformer)
     length, width, vocabulary = given.sizes.length, given.sizes.width, given.sizes.vocabulary
     tokens, targets = (wf.data(given.data[name], batch=2, label=name) for name in ("tokens", "targets"))
-    later = np.triu(np.full((length, length), -1e9, "float32"), 1)
-    mask = wf.data(later[:, None, :], batch=1, label="mask")
+    mask = wf.einsum("t | s => t | 0, s", wf.where(wf.nn.causal_mask(length), 0.0, -1e9), label="mask")
     embedding = wf.param("embedding", o=width, i=vocabulary)
     x = wf.einsum("b, t | v; v -> d => b, t | d", one_hot(tokens, vocabulary), embedding, op="select")
     x = x + wf.param("position", b=length, o=width)

@@ -43,6 +43,13 @@ def convolution() -> wf.Tensor:
     return wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", x, w, p=3, q=3)
 
 
+def attention(dtype: object = ml_dtypes.bfloat16, length: int = 256) -> wf.Tensor:
+    q, k, v = (zeros(2, length, 32, label=name, dtype=dtype, batch=2) for name in "qkv")
+    scores = wf.einsum("h, t | e; h, s | e => h, t | s", q, k) * 0.25
+    weights = wf.softmax(wf.where(wf.nn.causal_mask(length), scores, -1e9))
+    return wf.einsum("h, t | s; h, s | e => h, t | e", weights, v)
+
+
 def product(dtype: object = np.float32, size: int = 64) -> wf.Tensor:
     a, b = zeros(size, size, label="a", dtype=dtype), zeros(size, size, label="b", dtype=dtype)
     return wf.gelu(wf.einsum("i,k;k,j=>i,j", a, b) + zeros(size, label="bias", dtype=dtype))
@@ -70,6 +77,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     ),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
+    "attention": attention,
     "gather": lambda: wf.take(zeros(9, 5, label="table"), wf.data(np.zeros(7, np.int64), label="ids")),
     "scatter": lambda: wf.einsum(
         "...|d; ...|@v => v, d",
@@ -115,8 +123,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     import pickle
 
     every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
-    every += [(one, "sm_80") for name in ("softmax", "product") for one in sources(PROGRAMS[name]())]
-    every += [(one, "sm_100") for name in ("rows", "narrow_product") for one in sources(PROGRAMS[name]())]
+    every += [(one, "sm_80") for name in ("softmax", "product", "attention") for one in sources(PROGRAMS[name]())]
+    every += [(one, "sm_100") for name in ("rows", "narrow_product", "attention") for one in sources(PROGRAMS[name]())]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(

@@ -151,6 +151,14 @@ def carried(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     return _shared(loops, body, done.buffers - private)
 
 
+def carried_anywhere(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    """The same, where loops around may have written what each thread has for itself."""
+    done = effects(body)
+    for local in done.sets - done.lets:
+        return f"`{local.name}` is carried from one iteration to the next"
+    return _shared(loops, body, done.buffers)
+
+
 def _shared(loops: Sequence[Loop], body: Sequence[Stmt], written: Collection[Buffer]) -> str:
     touched = sites(around(loops, tuple(body)), written)
     for buffer in sorted(written, key=lambda one: one.id):

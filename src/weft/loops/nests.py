@@ -42,7 +42,7 @@ class Nest:
     """One write under its loops and tests, with the assignments it came from, a line each.
 
     Of its loops the first are `shared`, each told apart by a number: nests next to one another that have the same
-    number there run in one loop.
+    number there run in one loop. Those of one `sweep` follow each other; 0 if it is in none (`schedule/sweep.py`).
     """
 
     loops: tuple[Loop, ...]
@@ -50,6 +50,7 @@ class Nest:
     core: Store | Update
     remarks: tuple[str, ...] = ()
     shared: tuple[int, ...] = ()
+    sweep: int = 0
 
     @property
     def target(self) -> Buffer:
@@ -86,7 +87,7 @@ class Nest:
         tests = tuple(Inside(change(test.index), test.size) for test in self.tests)
         core = with_parts(self.core, tuple([change(one) for one in parts(self.core)]))
         assert isinstance(core, Store | Update)
-        return Nest(self.loops, tests, core, self.remarks, self.shared)
+        return replace(self, tests=tests, core=core)
 
     @property
     def own_loops(self) -> tuple[Loop, ...]:

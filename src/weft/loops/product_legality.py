@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.loops.annotations import Parts, parts_of, placed_parts
-from weft.loops.legality import carried, not_on_vectors, scattered
+from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_rounded
@@ -63,7 +63,7 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
         return "blocks are of sums of products in single or double precision"
     if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
         return "there are no such blocks"
-    return carried([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
+    return carried_anywhere([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
 
 
 def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:

@@ -278,7 +278,9 @@ def stage(
     Those without some terms do where the backend places them `under_tests`.
     """
     asked = points, fits, under_tests
-    found = once(kernels, lambda one, _: _staged(one.template, one.recurrence, *asked))
+    found = once(
+        kernels, lambda one, _: (one.template, "") if one.decided else _staged(one.template, one.recurrence, *asked)
+    )
 
     def with_reason(kernel: Kernel, body: Body, why: str) -> Kernel:
         if why and kernel.template is not kernel.body:  # it says so by its own names

@@ -24,9 +24,13 @@ from weft.schedule.nodes import Kernel
 
 def forwarded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
-    stored = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
+    stored = [one.body if one.decided else _forwarded(one.body) for one in kernels]
     bodies = eliminate_dead_stores(stored, kept)
-    return [one.with_body(body) for one, body in zip(kernels, bodies, strict=True) if body]
+    return [one if one.decided else one.with_body(body) for one, body in zip(kernels, bodies, strict=True) if body]
+
+
+def _forwarded(body: Body) -> Body:
+    return tuple(_Forwarding(FreshNames(bound_names(body))).block(body))
 
 
 @dataclass(slots=True)

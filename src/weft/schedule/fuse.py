@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.loops import Buffer, Let, Set, Stmt, Store, Update
 from weft.loops.effects import weight
@@ -61,7 +61,8 @@ def fused(
                 fusing.take(part)
             found = fusing.finished
     return [
-        Kernel(tuple(part.remarks), part.level.body, part.why, recurrence=part.recurrence, shared=shared)
+        part.decided
+        or Kernel(tuple(part.remarks), part.level.body, part.why, recurrence=part.recurrence, shared=shared)
         for part in found
     ]
 
@@ -87,11 +88,19 @@ class _Part:
     recurrence: bool = False
     #: Does it find what is checked, before what lasts is written?
     early: bool = False
+    #: The kernel, if it is decided how it runs.
+    decided: Kernel | None = None
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
         points = options.contraction_points
-        asked = placing and not kernel.recurrence and len(kernel.body) == 1 and may_contract(kernel.body, points)
+        asked = (
+            placing
+            and not kernel.recurrence
+            and not kernel.decided
+            and len(kernel.body) == 1
+            and may_contract(kernel.body, points)
+        )
         product = contracting(kernel.body[0]) if asked else None
         if product is not None and (product.what.why or product.what.points < points):
             product = None
@@ -101,10 +110,13 @@ class _Part:
         batch = len(product.what.batch) if product else None
         placed = product is not None or not tiled
         length, ends = weight(body), (batch, batch)
-        return _Part(remarks, level, names, tiled, placed, length, product, ends, recurrence=kernel.recurrence)
+        made = _Part(remarks, level, names, tiled, placed, length, product, ends, recurrence=kernel.recurrence)
+        return replace(made, decided=kernel) if kernel.decided else made
 
     def join(self, other: _Part, scales: FusionCost) -> str:
         """Take another part in; or leave both as they are and say why not."""
+        if self.decided or other.decided:
+            return "it is decided how its loops run"
         if (self.recurrence and other.product) or (other.recurrence and self.product):
             return "a contraction runs by itself, not in the iterations of a recurrence"
         if self.early != other.early:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from weft.loops import Buffer, Collapse, Owners
 from weft.loops.walk import Body
@@ -31,6 +32,7 @@ from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
 from weft.schedule.straight_first import straight_first
+from weft.schedule.sweep_groups import with_sweeps
 
 
 def copy_factors(stage: Stage, task: Task) -> Stage:
@@ -59,6 +61,33 @@ def order_sums_inside(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j] += x[i, j]    becomes    for j: for i: y[j] += x[i, j]
     """
     return pipeline.with_nests(stage, [sums_innermost(nest) for nest in stage.nests])
+
+
+def group_sweeps(stage: Stage, task: Task) -> Stage:
+    """Compute matrices anew for everyone who sums over their columns or rows, rather than keep them in memory.
+
+    a = q . k;  o = f(a) . v;  …;  dv = f(a) . do    becomes    a.1 = q . k;  o = f(a.1) . v;  …;  a.2 = q . k;  …
+    """
+    if not task.placing:
+        return stage
+    found = with_sweeps(stage.nests, task.kept, task.options.shaped_for, task.options.products == "tf32")
+    return replace(stage, rematerialised=stage.rematerialised.with_nests(found.nests), sweeps=found.codes)
+
+
+def sweep_columns(stage: Stage, task: Task) -> Stage:
+    """Run the nests of a sweep as one launch, a block of columns at a time: online softmax.
+
+    for t: for s: a[t, s] = …;  for t: for s: o[t] += f(a[t, s])    becomes    for t: for block: { a[s] = …;  … }
+    """
+    done = list[Kernel]()
+    for number, run in groupby(stage.parts, lambda one: one.sweep):
+        members = list(run)
+        if number:
+            remarks = tuple(dict.fromkeys(line for one in members for line in one.remarks))
+            done.append(Kernel(remarks, stage.sweeps[number - 1], decided=True))
+        else:
+            done += members
+    return replace(stage, formed=tuple(done))
 
 
 def join_straight(stage: Stage, task: Task) -> Stage:
@@ -104,7 +133,7 @@ def cut_launches(stage: Stage, task: Task) -> Stage:
 
     for i: x[i] = a;  for j: y[j] = b    becomes    kernel 0: for i: x[i] = a    and    kernel 1: for j: y[j] = b
     """
-    found = once(stage.kernels, lambda one, _: launches(one.template))
+    found = once(stage.kernels, lambda one, _: [one.template] if one.decided else launches(one.template))
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
 
 
@@ -117,6 +146,8 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 
     def run(kernel: Kernel, mine: frozenset[Buffer]) -> Sequence[Body]:
         body = kernel.template
+        if kernel.decided:
+            return [body]
         if unspelled(body, task.options.shaped_for.reads_float8) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         if product := in_blocks(body, task.options.shaped_for, task.options.products == "tf32"):
@@ -171,6 +202,8 @@ _OWN = (
     Pass("forward_fills", forward_fills),
     Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
+    Pass("group_sweeps", group_sweeps),
+    Pass("sweep_columns", sweep_columns),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
     Pass("place_contractions", place_products),
@@ -181,8 +214,9 @@ _OWN = (
     Pass("recall_decisions", recall_on_grid),
 )
 _ORDER = (
-    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
-    "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
+    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops rematerialise group_sweeps "
+    "decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse forward_stores "
+    "find_alike replace_aggregates simplify "
     "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
     "recall_decisions"
 )

@@ -40,7 +40,10 @@ class Gpu:
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
     positions at once for others of its cells, and takes those that it finds from `owned_part` at least at once, from
     more where columns are so few that it has not `owned_cells` then, on `owned_warps`, or twice as many where it has
-    several times as many cells; so many `resident_programs` share a multiprocessor.
+    several times as many cells; so many `resident_programs` share a multiprocessor. Matrices of `swept_columns` rows
+    and columns at least are swept, products of `swept_depth` numbers at most with them; a sweep has so many rows,
+    columns and stages where factors have two bytes, or four, and a thread so many `swept_cells` of what it holds.
+    A mask hides what it lowers by `hidden_depth`.
     """
 
     architecture: int = 90
@@ -110,6 +113,12 @@ class Gpu:
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
+    swept_columns: int = 128
+    swept_depth: int = 256
+    swept_narrow: tuple[tuple[int, int, int], ...] = ((64, 64, 3),)
+    swept_single: tuple[tuple[int, int, int], ...] = ((64, 32, 2),)
+    swept_cells: int = 192
+    hidden_depth: float = 1e8
     owned_columns: int = 1024
     owned_apart: int = 256
     owned_block: int = 1024

@@ -34,7 +34,8 @@ class Kernel:
     `plain` says why large contractions in it run as plain loops, where some do. Until kernels are fused, loops that
     several of them share stand in `shared`, outermost first and each with a number, and not in the body; afterwards
     they are a `recurrence`. At most so many `threads` share its loops, 0 stands for as many as the process may have.
-    How the loops of one that is `decided` run is not left to passes.
+    How the loops of one that is `decided` run is not left to passes. Those of one `sweep` follow each other, until its
+    code takes their place.
     """
 
     remarks: tuple[str, ...]
@@ -46,6 +47,7 @@ class Kernel:
     threads: int = 0
     renaming: OtherNames = ITSELF
     decided: bool = False
+    sweep: int = 0
 
     @lazy_property
     def body(self) -> Body:

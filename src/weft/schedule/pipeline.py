@@ -56,6 +56,7 @@ from weft.schedule.rematerialise import Rematerialised, rematerialised
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
+from weft.schedule.strips import touched_buffers
 from weft.schedule.tile import best_tile
 
 
@@ -125,7 +126,8 @@ def decide_inlining(stage: Stage, task: Task) -> Stage:
     """
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
-    verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
+    swept = {one: "a sweep's" for nest in stage.nests if nest.sweep for one in touched_buffers(nest)}
+    verdicts = decide(stage.nests, {**swept, **task.kept}, task.options.inlining, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
     outside = frozenset([*task.kept, *(buffer for buffer in verdicts if buffer not in written)])
@@ -140,7 +142,9 @@ def inline(stage: Stage, task: Task) -> Stage:
     virtual = {buffer for buffer, verdict in stage.verdicts.items() if not verdict.stored}
     stored = [nest for nest in stage.nests if nest.target not in virtual]
     kernels = zip(as_kernels(inlined(stage.nests, virtual, task.static)), stored, strict=True)
-    return replace(stage, formed=tuple(replace(one, shared=shared_loops(nest)) for one, nest in kernels))
+    return replace(
+        stage, formed=tuple(replace(one, shared=shared_loops(nest), sweep=nest.sweep) for one, nest in kernels)
+    )
 
 
 def interchange(stage: Stage, task: Task) -> Stage:

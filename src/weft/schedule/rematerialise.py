@@ -50,6 +50,13 @@ class Rematerialised:
         targets = (nest.target for nest in self.nests)
         return {one: one.of for one in targets if one.role is Role.COPY and one.of is not None}
 
+    def with_nests(self, nests: Sequence[Nest]) -> Rematerialised:
+        """The same of other nests, some of whose copies may be gone."""
+        known = {nest.target for nest in nests}
+        why = {one: each for one, each in self.why.items() if one in known}
+        often = {one: each for one, each in self.often.items() if one in known}
+        return Rematerialised(tuple(nests), why, often, self.late)
+
 
 def rematerialised(nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions) -> Rematerialised:
     """Rematerialise where that lowers peak memory; what is `outside` is in memory anyway."""

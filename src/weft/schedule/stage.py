@@ -58,6 +58,8 @@ class Stage:
     unsigned: frozenset[Buffer] = frozenset()
     outside: frozenset[Buffer] = frozenset()
     plan: MemoryPlan | None = None
+    #: The code of sweeps, by their numbers from 1 on.
+    sweeps: tuple[Body, ...] = ()
 
     @property
     def nests(self) -> Sequence[Nest]:

@@ -13,12 +13,14 @@ reduced when their loop is done. Nothing is decided here: how loops run is writt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
+from weft.backends.cuda.triton_lane_product import LaneProductText
 from weft.backends.cuda.triton_library import triton_functions
 from weft.backends.cuda.triton_owners import OwnersText
 from weft.backends.cuda.triton_product import ProductText
@@ -48,7 +50,7 @@ from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
 from weft.loops.nodes import Blocks, Grid, Lanes, Owners
 from weft.loops.roundings import PARTS
-from weft.loops.walk import body_of, everything, own_accesses
+from weft.loops.walk import body_of, everything, own_accesses, parts, variables
 from weft.ops import OPS, Scalar
 
 #: From so many cells on, indices take 64 bits.
@@ -129,6 +131,8 @@ class _TritonText:
             self.lines.add(f"{text} = tl.load(given + {at})")
             indices[name] = LaneValue(text)
         self.changing = effects(body).sets
+        stores = Counter(one.buffer for one in everything(body) if isinstance(one, Store))
+        self.values.again = {one for one, count in stores.items() if one.role is Role.PRIVATE and count > 1}
         chain, inside = grid_loops(body)
         match inside:
             case (Staged(what=Product(blocks=Blocks())) as staged,):
@@ -171,9 +175,10 @@ class _TritonText:
             axis += 1
         return here
 
-    def _lanes(self, loop: For, start: str, axis: int, here: Here) -> Here:
-        """Where lanes along an axis have the iterations of a loop from some start on."""
-        name, size, block = _blocks(loop)
+    def _lanes(self, loop: For, start: str, axis: int, here: Here, name: str = "") -> Here:
+        """Where lanes along an axis have the iterations of a loop from some start on, under its name or another."""
+        own, size, block = _blocks(loop)
+        name = name or own
         rank = len(here.sizes)
         shape = "" if rank == 1 else f"[{', '.join(':' if at == axis else 'None' for at in range(rank))}]"
         self.lines.add(f"{name} = {start}{self.values.numbers(block)}{shape}")
@@ -205,10 +210,11 @@ class _TritonText:
             frame = dict(self.values.loaded), dict(self.indices)
             changed = effects(stmt.body).buffers
             self.values.forget(changed)
-            step = f"{name}start in range(0, {size}, {lanes})" if lanes > 1 else f"{name} in range({size})"
+            body, limits = self._limits(stmt, body, here) if lanes == 1 else (body, str(size))
+            step = f"{name}start in range(0, {size}, {lanes})" if lanes > 1 else f"{name} in range({limits})"
             self.lines.add(f"for {step}:")
             self.lines.indent += 1
-            if not changed.isdisjoint(read_in(stmt.body)):
+            if any(one.role is not Role.PRIVATE for one in changed & read_in(stmt.body)):
                 self.values.barrier()
             inside = self._lanes(stmt, f"{name}start + ", axis, here) if lanes > 1 else None
             index = f"tl.cast({name}, tl.int64)" if self.values.wide else name
@@ -216,15 +222,38 @@ class _TritonText:
             self.lines.indent -= 1
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
-            self.values.dirty |= {one: {*self.values.dirty.get(one, ()), ""} for one in changed}
+            shared = [one for one in changed if one.role is not Role.PRIVATE]
+            self.values.dirty |= {one: {*self.values.dirty.get(one, ()), ""} for one in shared}
         for one in own:
             self._finished(one)
+
+    def _limits(self, stmt: For, body: tuple[Stmt, ...], here: Here) -> tuple[tuple[Stmt, ...], str]:
+        """The body of a loop and its limits: tests of its index that hold from some iteration on, or up to one."""
+        low, high = list[str](), [str(stmt.size)]
+        ranges = {**self.ranges, stmt.loop: stmt.size}
+        if len(body) != 1 or not isinstance(body[0], If) or len(collapsed_loops(stmt)[0]) > 1:
+            return body, str(stmt.size)
+        for test in body[0].tests:
+            index = test.index
+            if not isinstance(index, Affine) or not (step := index.coefficient(stmt.loop)):
+                return body, str(stmt.size)
+            reach, rest = index.bounds(ranges), self.values.affine(index.without([stmt.loop]), here)
+            if reach is None or reach[1] >= test.size or rest.axes:
+                return body, str(stmt.size)
+            if step > 0:  # rest + step * at >= 0
+                low.append(f"(tl.maximum(-{rest.text}, 0) + {step - 1}) // {step}")
+            else:
+                high.append(f"tl.maximum({rest.text} + {-step}, 0) // {-step}")
+        limits = [_most("maximum", low or ["0"]), _most("minimum", high)]
+        return body[0].body, ", ".join(limits if low else limits[1:])
 
     def _at_once(self, stmt: For, axis: int, here: Here) -> Here:
         """Where all iterations of a loop run in lanes; those of the next loop of its size have the same indices."""
         name, size, lanes = _blocks(stmt)
         if (key := (axis, lanes, size)) not in self.indices:
-            inside = self._lanes(stmt, "", axis, here)
+            if any(known == name for known, _ in self.indices.values()):
+                name = self.lines.fresh(name)
+            inside = self._lanes(stmt, "", axis, here, name)
             self.indices[key] = name, inside.masks[-1] if size % lanes else None
             return inside
         known, mask = self.indices[key]
@@ -243,6 +272,8 @@ class _TritonText:
         for one, sizes, times in sites:
             key = one.local, sizes
             if one.local in done.lets or one.local in active or sizes == here.sizes or key in own:
+                continue
+            if _is_looked_at(one.local, stmt.body):  # loops inside have it joined when they are done
                 continue
             found = accumulation(one)
             assert found is not None, f"{one.local.name} is set in lanes"
@@ -329,6 +360,9 @@ class _TritonText:
             case Remark(body=body):
                 self._remark(stmt)
                 self.block(body, here)
+            case Staged(what=Product(blocks=Blocks(stages=stages))):
+                self.stages = max(self.stages, stages)
+                LaneProductText(self.values, stmt).write(here, self.block)
             case Staged(body=body):
                 self.block(body, here)
             case For():
@@ -367,6 +401,14 @@ class _TritonText:
         held = [] if low is not None and low >= 0 else [f"({index.text} >= 0)"]
         held += [] if high is not None and high < test.size else [f"({index.text} < {test.size})"]
         return self.values.named(LaneValue(" & ".join(held), index.axes), "inside") if held else None
+
+
+def _most(which: str, texts: Sequence[str]) -> str:
+    """The largest or the smallest of some numbers."""
+    found = texts[0]
+    for one in texts[1:]:
+        found = f"tl.{which}({found}, {one})"
+    return found
 
 
 def _stores(stmt: Stmt) -> bool:
@@ -422,6 +464,14 @@ def _set_sites(
             yield from _set_sites(collapsed_loops(stmt)[1], inside, times * -(-size // lanes))
         else:
             yield from _set_sites(body_of(stmt), sizes, times)
+
+
+def _is_looked_at(local: Local, body: Sequence[Stmt]) -> bool:
+    """Does a block anything with a variable but accumulate in it?"""
+    inside = everything(body)
+    taken = [accumulation(one) for one in inside if isinstance(one, Set) and one.local == local]
+    uses = sum(variables(part).count(local) for one in inside for part in parts(one))
+    return None in taken or len({one[0] for one in taken if one is not None}) > 1 or uses > len(taken)
 
 
 def _reduced(text: str, axis: int | None, op: str, dtype: str) -> str:

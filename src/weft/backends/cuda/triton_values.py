@@ -94,6 +94,8 @@ class LaneValues:
     locals: dict[Local, LaneValue] = field(default_factory=dict)
     loaded: dict[_Cell, LaneValue] = field(default_factory=dict)
     kept: dict[Buffer, LaneValue] = field(default_factory=dict)
+    #: Buffers of lanes that are stored several times.
+    again: set[Buffer] = field(default_factory=set)
     #: Where buffers were read and written since all lanes last waited for each other.
     read: dict[Buffer, set[str]] = field(default_factory=dict)
     dirty: dict[Buffer, set[str]] = field(default_factory=dict)
@@ -159,6 +161,9 @@ class LaneValues:
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
     def _call(self, op: str, args: Sequence[Scalar], here: Here) -> LaneValue:
+        if op in ("le", "lt") and not self.wide and all(isinstance(one, Affine) for one in args):
+            one, other = (self.affine(arg, here) for arg in args if isinstance(arg, Affine))
+            return LaneValue(OPS[op].triton.format(one.text, other.text, t="int32"), one.axes | other.axes)
         found = [self.value(one, here) for one in args]
         infix = OPS[op].triton.startswith("(")  # functions of libdevice want values of one type
         bare = {at: _bare(one) if infix else None for at, one in enumerate(args)}
@@ -198,7 +203,7 @@ class LaneValues:
     def store(self, buffer: Buffer, at: Sequence[Scalar], scalar: Scalar, here: Here) -> None:
         value = self.named(self.value(scalar, here))
         if buffer.role is Role.PRIVATE:
-            self.kept[buffer] = value
+            self.kept[buffer] = self._again(buffer, value, here) if buffer in self.again else value
             return
         where = self.offset(buffer, at, here)
         mask = here.masked()
@@ -213,6 +218,16 @@ class LaneValues:
         self.forget([buffer])
         self.loaded[buffer, where.text, mask.text if mask else ""] = value
         self.dirty.setdefault(buffer, set()).add(where.text)
+
+    def _again(self, buffer: Buffer, value: LaneValue, here: Here) -> LaneValue:
+        """A value under the one name of a buffer that is stored several times, in loops perhaps."""
+        if buffer not in self.kept:
+            name = self.lines.fresh("kept")
+        else:
+            name = self.kept[buffer].text
+        text = value.text if value.axes == here.axes else f"tl.broadcast_to({value.text}, {here.shape(here.axes)})"
+        self.lines.add(f"{name} = {text}")
+        return LaneValue(name, here.axes)
 
     def barrier(self) -> None:
         """Let all lanes wait for each other: they have read, and see what others stored."""

@@ -1,0 +1,205 @@
+"""Hidden blocks: what a mask of indices leaves nothing of, so that no program of a sweep comes there.
+
+    a[t, s] = q[t] . k[s] + where(s <= t, 0, -1e9);  m[t] = max_s a[t, s];  e[t, s] = exp(a[t, s] - m[t])
+
+A number so low as `a` is where `s > t` is never the maximum of a row that has others, and its exponential is 0, as long
+as scores are less than the mask is deep: what lowers them by `hidden_depth` or more is taken for that. So a block of
+rows and columns in which no point is visible adds nothing to sums of what has that exponential as a factor. Points are
+visible where some affine forms of row and column are not negative; there must be one in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.affine import Affine
+from weft.loops.nests import Nest
+from weft.loops.nodes import Buffer, Cast, Inside, Read, Store
+from weft.loops.walk import Loop
+from weft.ops import Call, Num, Scalar
+from weft.ops.dtypes import is_float
+
+#: The types that hold any index of a tensor.
+_WIDE = ("int32", "int64", "uint32", "uint64")
+#: A point is visible where none of these is negative.
+Visible: TypeAlias = frozenset[Affine]
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """Which matrices are hidden where, by the nests that write each; `maxima` are of the number that each is of."""
+
+    writers: Mapping[Buffer, Sequence[Nest]]
+    maxima: Mapping[Buffer, Scalar]
+    hidden_depth: float
+
+    def low(self, scalar: Scalar) -> Visible | None:
+        """Where a number is not hidden; None if it never is."""
+        match scalar:
+            case Cast(dtype=dtype, value=value) if is_float(dtype):
+                return self.low(value)
+            case Call(op="where", args=(asked, value, other)) if self._is_low(other):
+                found = visible(asked)
+                return found if found is None else found | (self.low(value) or frozenset())
+            case Call(op="where", args=(asked, value, other)) if self._is_low(value):
+                found = hidden(asked)
+                return found if found is None else found | (self.low(other) or frozenset())
+            case Call(op="add", args=(one, other)):
+                both = [found for found in (self.low(one), self.low(other)) if found is not None]
+                return frozenset().union(*both) if both else None
+            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
+                return self.low(held)
+        return None
+
+    def _is_low(self, scalar: Scalar) -> bool:
+        found = _number(scalar)
+        return found is not None and found <= -self.hidden_depth
+
+    def vanishing(self, scalar: Scalar) -> Visible | None:
+        """Where a number may be other than 0; None if that may be anywhere."""
+        match scalar:
+            case Cast(value=value) | Call(op="neg", args=(value,)):
+                return frozenset() if _is_zero(scalar) else self.vanishing(value)
+            case Call(op="exp", args=(value,)):
+                return self._distance(value)
+            case Call(op="mul", args=(one, other)):
+                found = self.vanishing(one)
+                return self.vanishing(other) if found is None or not found else found
+            case Call(op="div", args=(one, _)):
+                return self.vanishing(one)
+            case Call(op="add" | "sub", args=(one, other)):
+                if _is_zero(one) or _is_zero(other):
+                    return self.vanishing(other if _is_zero(one) else one)
+                first, second = self.vanishing(one), self.vanishing(other)
+                return first if first == second else None
+            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
+                return self.vanishing(held)
+        return None
+
+    def _distance(self, scalar: Scalar) -> Visible | None:
+        """Where a number is not far below the maximum of its row."""
+        match scalar:
+            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
+                return self._distance(held)
+            case Call(op="sub", args=(value, largest)):
+                while isinstance(largest, Cast) and is_float(largest.dtype):
+                    largest = largest.value
+                if isinstance(largest, Read) and self._top(largest.buffer) == value:
+                    return self.low(value)
+        return None
+
+    def _top(self, buffer: Buffer) -> Scalar | None:
+        """The number that a buffer is the maximum of, rounded perhaps."""
+        if buffer in self.maxima:
+            return self.maxima[buffer]
+        value = self._only(buffer)
+        while isinstance(value, Cast) and is_float(value.dtype):
+            value = value.value
+        return self._top(value.buffer) if isinstance(value, Read) else None
+
+    def _only(self, buffer: Buffer) -> Scalar | None:
+        """What a buffer holds, if one nest stores it; or several add to nothing."""
+        found = [nest for nest in self.writers.get(buffer, ()) if not _clears(nest)]
+        return found[0].core.value if len(found) == 1 and isinstance(found[0].core, Store) else None
+
+
+def _clears(nest: Nest) -> bool:
+    return isinstance(nest.core, Store) and _is_zero(nest.core.value)
+
+
+def _number(scalar: Scalar) -> float | None:
+    while isinstance(scalar, Cast):
+        scalar = scalar.value
+    return float(scalar.value) if isinstance(scalar, Num) else None
+
+
+def _is_zero(scalar: Scalar) -> bool:
+    return _number(scalar) == 0
+
+
+def visible(scalar: Scalar) -> Visible | None:
+    """Where a condition holds, as affine forms that are not negative; None if it is no such."""
+    match scalar:
+        case Cast(value=value):
+            return visible(value)
+        case Call(op="and", args=(one, other)):
+            first, second = visible(one), visible(other)
+            return None if first is None or second is None else first | second
+        case Call(op="le" | "lt" as op, args=(one, other)):
+            less, more = whole_index(one), whole_index(other)
+            if less is not None and more is not None:
+                return frozenset([more - less - (op == "lt")])
+        case Call(op="not", args=(value,)):
+            return hidden(value)
+    return None
+
+
+def hidden(scalar: Scalar) -> Visible | None:
+    """Where a condition does not hold."""
+    match scalar:
+        case Cast(value=value):
+            return hidden(value)
+        case Call(op="or", args=(one, other)):
+            first, second = hidden(one), hidden(other)
+            return None if first is None or second is None else first | second
+        case Call(op="le" | "lt" as op, args=(one, other)):
+            less, more = whole_index(one), whole_index(other)
+            if less is not None and more is not None:
+                return frozenset([less - more - (op == "le")])
+        case Call(op="not", args=(value,)):
+            return visible(value)
+    return None
+
+
+def whole_index(scalar: Scalar) -> Affine | None:
+    """A whole number as an affine form of indices: they are small enough for any type but truth values."""
+    match scalar:
+        case Affine():
+            return scalar
+        case Cast(dtype=dtype, value=value) if not is_float(dtype) and dtype in _WIDE:
+            return whole_index(value)
+        case Num(value=int() as value):
+            return Affine((), value)
+        case Call(op="add" | "sub" as op, args=(one, other)):
+            first, second = whole_index(one), whole_index(other)
+            if first is not None and second is not None:
+                return first + second if op == "add" else first - second
+    return None
+
+
+def has_all_rows(forms: Visible, row: Loop, column: Loop) -> bool:
+    """Is some column visible in every row?"""
+    known = {row[0], column[0]}
+    if not all(known.issuperset(form.names) for form in forms):
+        return False
+    for at in range(row[1]):
+        low, high = 0, column[1] - 1
+        for form in forms:
+            rest, step = (
+                form.substitute({row[0]: Affine((), at), column[0]: Affine()}).offset,
+                form.coefficient(column[0]),
+            )
+            if step == 0:
+                high = high if rest >= 0 else -1
+            elif step > 0:  # rest + step * column >= 0
+                low = max(low, -(rest // step))
+            else:
+                high = min(high, rest // -step)
+        if low > high:
+            return False
+    return True
+
+
+def block_tests(
+    forms: Visible, row: tuple[str, Affine, int], column: tuple[str, Affine, int], most: int
+) -> list[Inside]:
+    """Tests that hold of a block in which some point may be visible: of rows and columns from some on, so many."""
+    found = []
+    for form in sorted(forms, key=str):
+        reach = form.substitute({row[0]: row[1], column[0]: column[1]})
+        for name, _, size in (row, column):
+            reach = reach + max(0, form.coefficient(name) * (size - 1))
+        found.append(Inside(reach, most))
+    return found
