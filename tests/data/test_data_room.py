@@ -51,7 +51,7 @@ def test_a_tensor_loads_nothing_that_feeds_steps() -> None:
     code = "import sys, weft as wf; wf.data([1.0])\nprint('weft.data.batching' in sys.modules, wf.data.split.__name__)"
     assert run_python(code).stdout == "False split\n"
     assert set(wf.data.__all__) <= set(dir(wf.data))
-    with pytest.raises(AttributeError, match=r"module 'weft\.data' has no attribute 'bacthes'"):
+    with pytest.raises(AttributeError, match=r"wf\.data has no `bacthes`(.|\n)*did you mean wf\.data\.batches"):
         wf.data.bacthes  # type: ignore[attr-defined]
 
 
