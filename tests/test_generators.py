@@ -53,6 +53,7 @@ CHANGED_ON_GPU = {
     "monoids": "replace_aggregates",
     "special": "gather split_long_sums",
     "products": "copy_factors",
+    "attention": "group_sweeps sweep_columns",
     "models": "reuse_copies check_first",
 }
 #: What tuning found is applied to kernels alone, by `generators/options.py`; the others have yet to be drawn on a GPU.

@@ -32,7 +32,8 @@ def drawn(rng: np.random.Generator) -> dict[str, Any]:
         "recompute_share": float(rng.choice([0, 1 / 8])),
         "recompute_inline": int(rng.choice([1, 8, 64])),
         "thresholds": thresholds(rng),
-        "machine": machine(rng),
+        "machine": (found := machine(rng)),
+        "gpu": wf.Gpu(cache_bytes=found.caches[0], swept_columns=few),
     }
 
 

@@ -94,6 +94,12 @@ def test_what_follows_cheaply_from_what_is_held_is_computed_again() -> None:
     assert {one.name for one in found.late} == {"G.again", "H.again", "D", "E"}
 
 
+def test_nothing_is_computed_again_for_memory_that_is_free() -> None:
+    held = sum(4 * N * N for _ in "GH")  # past both products; U comes in their place
+    for free_bytes, copies in ((held - 1, 2), (held, 0)):
+        assert len(rematerialised(written(), {F}, wf.config.options, free_bytes).copies) == copies
+
+
 def test_what_is_in_memory_anyway_costs_nothing() -> None:
     parts = written(e=pointwise(E, "mul", D, D))
     assert copied(parts) == set()  # U or G must be held, and to hold G takes no operations

@@ -27,6 +27,7 @@ from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import is_long_alone, on_grid
 from weft.schedule.owned_rows import by_owners
+from weft.schedule.rematerialise import rematerialised
 from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
@@ -61,6 +62,15 @@ def order_sums_inside(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j] += x[i, j]    becomes    for j: for i: y[j] += x[i, j]
     """
     return pipeline.with_nests(stage, [sums_innermost(nest) for nest in stage.nests])
+
+
+def rematerialise_large(stage: Stage, task: Task) -> Stage:
+    """Compute cheap values a second time late, where all that is kept is more than the second cache holds.
+
+    g = tanh(u);  …;  dw = dy @ g    becomes    g = tanh(u);  …;  g.again = tanh(u);  dw = dy @ g.again
+    """
+    cached = task.options.shaped_for.cache_bytes
+    return replace(stage, rematerialised=rematerialised(stage.nests, task.kept, task.options, cached))
 
 
 def group_sweeps(stage: Stage, task: Task) -> Stage:
@@ -202,6 +212,7 @@ _OWN = (
     Pass("forward_fills", forward_fills),
     Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
+    Pass("rematerialise", rematerialise_large),
     Pass("group_sweeps", group_sweeps),
     Pass("sweep_columns", sweep_columns),
     Pass("join_straight", join_straight),

@@ -58,14 +58,16 @@ class Rematerialised:
         return Rematerialised(tuple(nests), why, often, self.late)
 
 
-def rematerialised(nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions) -> Rematerialised:
-    """Rematerialise where that lowers peak memory; what is `outside` is in memory anyway."""
+def rematerialised(
+    nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions, free_bytes: int = 0
+) -> Rematerialised:
+    """Rematerialise where that lowers peak memory, if it is above `free_bytes`; what is `outside` is there anyway."""
     found = Rematerialised(tuple(nests))
     while True:
         uses = _Lifetimes(found, outside, options)
         point, most = uses.peak()
         chosen, saved = _cheapest(uses, point)
-        if not saved or saved < options.recompute_share * most:
+        if not saved or most <= free_bytes or saved < options.recompute_share * most:
             return replace(found, late=uses.late()) if found.copies else found
         found = _copied(uses, point, chosen)
 
