@@ -333,7 +333,8 @@ def test_stages_can_be_seen_for_a_length() -> None:
 def test_a_call_of_no_examples_computes_what_there_is_of_none() -> None:
     x, at = wf.input("x", b="batch", o=2), wf.input("at", b="batch", dtype="int32")
     w = wf.param("w", o=1, init=2.0)
-    returns = [w @ x, wf.sum(x, "b|i => i"), wf.einsum("b|i; b|@v => v, i", x, at, v=2), x[at], {}, ()]
+    returns = [w @ x, wf.sum(x, "b|i => i"), wf.einsum("b|i; b|@v => v, i", x, at, v=2)]
+    returns += [wf.einsum("v|i; b|@v => b|i", x, at), {}, ()]
     function = wf.Context("interp").function(x, at, returns=returns)
     y, total, counts, found, *empty = function(np.zeros((0, 2)), [])
     assert (y.shape, total.tolist(), counts.tolist(), found.shape) == ((0, 1), [0, 0], [[0, 0], [0, 0]], (0, 2))

@@ -12,12 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 from backends.triton_interpreted import OnGrid
-from weft.affine import Affine
-from weft.loops import Program, Read, declared, parse, show
+from weft.loops import Program, declared, parse, show
 from weft.loops.walk import accesses, everything
-from weft.ops import Call, Num
 from weft.schedule.gpu_model import USUAL_GPU
-from weft.schedule.hidden_blocks import block_tests, has_all_rows, hidden, visible
 
 #: A GPU that finds small matrices large.
 SMALL = replace(
@@ -199,33 +196,6 @@ def test_narrow_tensors(dtype: str) -> None:
 
 
 # Masks
-
-T, S = Affine.of("t"), Affine.of("s")
-
-
-def test_what_a_comparison_leaves_visible() -> None:
-    assert visible(Call("le", (S, T))) == {T - S}
-    assert visible(Call("lt", (S, T))) == {T - S - 1}
-    assert hidden(Call("le", (S, T))) == {S - T - 1}
-    assert visible(Call("and", (Call("le", (S, T)), Call("lt", (T, S + 4))))) == {T - S, S - T + 3}
-    assert (
-        visible(Call("le", (Read(*[next(iter(accesses(parse("x: int64[3]\nx[0] = 1").body))).buffer, (S,)]), T)))
-        is None
-    )
-    assert visible(Num(1)) is None
-
-
-def test_every_row_must_see_something() -> None:
-    rows, columns = ("t", 8), ("s", 8)
-    assert has_all_rows(frozenset([T - S]), rows, columns)
-    assert not has_all_rows(frozenset([T - S - 1]), rows, columns)  # the first row sees none
-    assert has_all_rows(frozenset([T - S, S - T + 2]), rows, columns)
-    assert not has_all_rows(frozenset([T - S + 2, S - T - 3]), rows, columns)
-
-
-def test_a_block_is_visible_where_its_nearest_corner_is() -> None:
-    (test,) = block_tests(frozenset([T - S]), ("t", Affine.of("i") * 16, 16), ("s", Affine.of("j") * 8, 8), 99)
-    assert test.index == Affine.of("i") * 16 - Affine.of("j") * 8 + 15
 
 
 def test_a_mask_that_hides_whole_rows_skips_nothing() -> None:
