@@ -7,6 +7,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
+import weft as wf
 from loops.written import C, D, program, text
 from weft.loops import Program, Role, buffers_of, check
 from weft.loops.interp import run
@@ -109,3 +110,15 @@ def test_every_value_counts_once(size: int) -> None:
     parts = {one: np.zeros(one.shape, numpy_type(one.dtype)) for one in buffers_of(new) if one.role is Role.PARTIAL}
     run(new, {**parts, **values})
     assert values[D] == (size - 1) / 2
+
+
+@pytest.mark.parametrize("few", [1, 2, 3, 5])
+def test_any_number_of_states_is_joined_whole(few: int) -> None:
+    values = np.random.default_rng(few).integers(0, 3, 200)
+    options = wf.CompileOptions(thresholds=wf.Thresholds(states_left=few), verify=True)
+    x = wf.data(values.astype(np.float32), label="x")
+    for accum, right in (("argmax", values.argmax()), ("mean", values.mean()), ("var", values.var())):
+        y = wf.einsum("i => 0", x, accum=accum)
+        ctx = wf.Context("cc")
+        ctx.compile(y.forward, keep=[y], options=options)()
+        np.testing.assert_allclose(ctx[y], [right], rtol=1e-5)

@@ -45,6 +45,8 @@ def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tupl
             most = min(thresholds.states, thresholds.state_bytes // numpy_type(found.local.dtype).itemsize)
         while 2 * lanes <= most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
+        if lanes < 2:
+            return (stmt,)
         own = LaneAccumulator.of(found, lanes, next(ids), names)
         if cut:
             first = Local(names.fresh(f"{found.local.name}_first"), found.local.dtype)

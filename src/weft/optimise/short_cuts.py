@@ -80,8 +80,9 @@ class _ShortAccumulation:
         if rest:
             yield For(self.lane, rest, self._at(here + whole * lanes, here))
         while lanes > 1:
-            lanes //= 2
-            yield For(self.lane, lanes, (self._joined(here, here + lanes),))
+            half = lanes - lanes // 2
+            yield For(self.lane, lanes - half, (self._joined(here, here + half),))
+            lanes = half
         assert isinstance(self.found.value, Call)
         numbers = (*self._accumulated(Affine(())), *first, Num(self.loop.size))
         closed = self._packed(over_numbers(self.cut.closed, numbers))
