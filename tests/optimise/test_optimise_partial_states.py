@@ -115,7 +115,7 @@ def test_every_value_counts_once(size: int) -> None:
 @pytest.mark.parametrize("few", [1, 2, 3, 5])
 def test_any_number_of_states_is_joined_whole(few: int) -> None:
     values = np.random.default_rng(few).integers(0, 3, 200)
-    options = wf.CompileOptions(thresholds=wf.Thresholds(states_left=few), verify=True)
+    options = wf.CompileOptions(thresholds=wf.Thresholds(states_left=few, states=few), verify=True)
     x = wf.data(values.astype(np.float32), label="x")
     for accum, right in (("argmax", values.argmax()), ("mean", values.mean()), ("var", values.var())):
         y = wf.einsum("i => 0", x, accum=accum)
