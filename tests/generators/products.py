@@ -1,7 +1,8 @@
 """Products whose factors are rounded: every way to run them rounds the same numbers, and adds them up as they are.
 
 Matrices in any layout, with a function of one of them before the product, and their gradients, in which what comes back
-is rounded once more. The answer is NumPy's, of rounded factors in double precision.
+is rounded once more. The answer is NumPy's, of rounded factors in double precision. What is decided about kernels is
+given as it prints, and decides the same.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def check(rng: np.random.Generator) -> None:
     options = wf.config.options.but(**drawn(rng), products=products)
     for backend in ("interp", "cc", OnGrid()):
         ctx = wf.Context(backend)
-        ctx.compile(wf.grad_update(loss), keep=[out, p.grad, q.grad], options=options)()
+        step = ctx.compile(wf.grad_update(loss), keep=[out, p.grad, q.grad], options=options)
+        if backend != "interp" and step.compiled.request.fuses:
+            decided = step.decisions()
+            step.decide({number: one.texts for number, one in enumerate(decided)})  # as it is printed, it is read
+            assert step.decisions() == decided, options
+        step()
         shown = f"{spec} of {shapes} in {products}{', of relu' * before}, on {backend}\n{options}"
         np.testing.assert_allclose(ctx[out], product, rtol=1e-5, atol=1e-4, err_msg=shown)
         digits = 1e-5 if products == "float32" else 2e-2  # what comes back may be rounded to the number beside
