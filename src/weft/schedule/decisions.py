@@ -120,7 +120,7 @@ def _product(total: str, text: str) -> Product:
     found = _PRODUCT.fullmatch(text)
     runs = found["runs"] if found else None
     tile, blocks = (read(Tile, runs), read(Blocks, runs)) if runs else (None, None)
-    if found is None or (runs and tile is None and blocks is None):
+    if found is None or not (tile or blocks or (found["sums"] and not runs)):
         raise ValueError(f"{text!r} does not say how a product runs")
     if blocks is not None and not is_within_limits(blocks):
         raise ValueError(f"{text!r} is out of range")
