@@ -14,11 +14,10 @@ import ml_dtypes
 import numpy as np
 
 import weft as wf
+from backends.interpreted import OnProcessor
 from weft.assign import node_of, operands_of, statements, target
 from weft.assign.show import Printer
 from weft.assign.stated import stated
-from weft.backends.interp import Interp
-from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
 
 _POINTWISE = ("tanh", "sigmoid", "sin", "relu")
 
@@ -42,13 +41,6 @@ _PARTS: tuple[Callable[[wf.Tensor, wf.Tensor], wf.Tensor | float], ...] = (
     lambda h, x: wf.cumsum(h),
     lambda h, x: wf.scan(lambda a, b: wf.sin(a + b), h, init=h[0])[0],
 )
-
-
-class Optimised(Interp):
-    """The oracle on kernels that went through every pass."""
-
-    fuses = True
-    places = (Product, Collapse, Parallel, Jam, Vector, Unroll)
 
 
 def check(generator: np.random.Generator) -> None:
@@ -82,7 +74,7 @@ def _in_few_bits(rng: Random) -> None:
         return [hs, last, *wf.grad(loss, (xs, *weights))]
 
     exact, few = _values("interp", built(np.float64)), built(arrays[0].dtype)
-    for backend in ("interp", Optimised(), *(["cc"] if rng.random() < 0.1 else [])):
+    for backend in ("interp", OnProcessor(), *(["cc"] if rng.random() < 0.1 else [])):
         for one, other in zip(_values(backend, few), exact, strict=True):
             assert one.dtype == arrays[0].dtype
             most = 24 * float(ml_dtypes.finfo(dtype).eps) * np.abs(other).max() + float(ml_dtypes.finfo(dtype).tiny)
@@ -125,7 +117,7 @@ def _unrolled(rng: Random) -> None:
     forward = wf.seq(*(one.forward for one in (outputs, *last)))
     if '~slots:"=>0"' not in str(forward):  # a number in the shape of a tensor that the text does not mention
         reads_back(forward, [outputs, *last])
-    for backend in ("interp", Optimised(), *(["cc"] if rng.random() < 0.05 else [])):
+    for backend in ("interp", OnProcessor(), *(["cc"] if rng.random() < 0.05 else [])):
         for one, other in zip(_values(backend, found), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import weft as wf
+from backends.interpreted import Fusing
 from backends.triton_interpreted import OnGrid
-from schedule.test_schedule_random import Fusing
 from weft.affine import Affine
 from weft.backends import Executable
 from weft.loops import For, How, Stmt, Store

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 import weft.schedule as schedule
+from backends.interpreted import Fusing
 from effort import tries
 from schedule.kernels import add, at, floats, loop, read, store
-from schedule.test_schedule_random import Fusing, agree
+from schedule.test_schedule_random import agree
 from tensor.models import Model, models
 from weft.loops import Buffer, Program, Stmt
 from weft.loops.nests import Nest, nests

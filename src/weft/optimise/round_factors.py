@@ -3,8 +3,8 @@
     c[i, j] += a[i, k] * b[k, j]      becomes      c[i, j] += float32(bfloat16(a[i, k])) * float32(bfloat16(b[k, j]))
 
 It says what a program means, so it comes before every pass and is the same on every backend. A contraction reuses
-a factor (`loops/contraction.py`): sums of squares, means and norms are none, and stay as they are. A loop that runs once
-neither adds up nor reuses anything, whether a front end writes it or not.
+a factor (`loops/contraction.py`): sums of squares, means and norms are none, and stay as they are. A loop that runs
+once neither adds up nor reuses anything, whether a front end writes it or not.
 """
 
 from __future__ import annotations
