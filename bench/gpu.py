@@ -8,8 +8,8 @@
 Each contestant runs a work many times without waiting in between, then waits for all: microseconds for one, the median
 of rounds that take turns. Answers are compared before times count. The last column is what weft should need at most on
 an H200; the status is 1 if it needs more. Steps of models also tell their memory: what the contestant's own allocator
-held at most, without what a process takes of a GPU once. Where there is no GPU, that is said, and nothing else. Works are in float32,
-without tf32, unless they say otherwise.
+held at most, without what a process takes of a GPU once. Where there is no GPU, that is said, and nothing else. Works
+are in float32, without tf32, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -247,11 +247,16 @@ def by_torch(work: Work | Step, compiled: bool = False) -> Ready:
         from _models import of_torch
 
         before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
         made = of_torch.ready(work.model, work.problem(), compiled=compiled, device="cuda", products=work.products)
-        made.step()
-        peak = torch.cuda.max_memory_allocated() - before
-        return Ready(made.step, wait, lambda: np.array(made.loss()), lambda: peak)
+        lasting = torch.cuda.memory_allocated() - before
+
+        def peak() -> int:
+            start = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            made.step()
+            return lasting + torch.cuda.max_memory_allocated() - start
+
+        return Ready(made.step, wait, lambda: np.array(made.loss()), peak)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = work.tf32
     tensors = {name: _torch_array(torch, one) for name, one in work.inputs().items()}
     torch._dynamo.reset()
@@ -375,14 +380,13 @@ def main() -> int:
         weft = found.get("weft")
         good = isinstance(weft, float) and weft <= work.wanted_us
         late += [] if good else [name]
-        cells = [f"{one:.1f}" if isinstance(one := found.get(who, ""), float) else one for who in names]
+        cells = [f"{one:.1f}" if isinstance(one := found.get(who, ""), float) else str(one) for who in names]
         table.add_row(name, *cells, f"{work.wanted_us:.0f}", "" if good else "slower")
-        memory = [
-            f"{who} {held / 2**30:.2f} GiB" for who in names if isinstance(held := found.get(f"{who}, bytes"), int)
-        ]
-        console.print(
-            f"{name}: " + ", ".join([f"{who} {cell}" for who, cell in zip(names, cells, strict=True)] + memory)
-        )
+        told = [f"{who} {cell}" for who, cell in zip(names, cells, strict=True)]
+        for who in names:
+            if isinstance(held := found.get(f"{who}, bytes"), int):
+                told.append(f"{who} {held / 2**30:.2f} GiB")
+        console.print(f"{name}: " + ", ".join(told))
     console.print(table)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
