@@ -108,6 +108,13 @@ def test_what_is_in_memory_anyway_costs_nothing() -> None:
     assert copied(written(), G, H) == set()
 
 
+def test_a_copy_of_what_is_given_costs_nothing() -> None:
+    """Whoever reads it may read what is given; one of what is written holds that, or is held."""
+    for source, copies in ((X, set()), (U, {"G.again", "H.again"})):
+        g = [loop("i", N, loop("j", N, store(G, at("i", "j"), read(source, "i", "j"))))]
+        assert copied(written(g=g)) == copies
+
+
 def test_what_is_not_held_past_products_stays() -> None:
     v, w = floats(20, "V", N, N), floats(21, "V2", N, N)
     near = {"v": pointwise(v, "neg", Z), "w": pointwise(w, "sqrt", Z)}  # Z could be held instead of both

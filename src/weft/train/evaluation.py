@@ -16,10 +16,11 @@ from weft.errors import ShapeError, WeftError
 from weft.ops import call
 from weft.runtime import Context
 from weft.schedule import CompileOptions
+from weft.tensor import reductions
 from weft.tensor.class_ids import named_classes, whole_ids
 from weft.tensor.functions import cast, maximum, not_equal
 from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, related
-from weft.tensor.reductions import argmax, mean, sum as total
+from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
 from weft.train.feed import feed_of
 from weft.train.kinds import BatchPlan, ByKind, checked_call, checked_tensor
@@ -56,7 +57,7 @@ def accuracy(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None)
     if ignore_index is None:
         return mean(right, _ALL, label="accuracy")
     counts = cast(not_equal(ids, ignore_index), "int32")
-    return (total(right * counts, _ALL) / maximum(total(counts, _ALL), 1)).named("accuracy")
+    return (reductions.sum(right * counts, _ALL) / maximum(reductions.sum(counts, _ALL), 1)).named("accuracy")
 
 
 def _check_several(logits: Tensor, labels: Tensor) -> None:
