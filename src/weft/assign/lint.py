@@ -111,12 +111,12 @@ def _taken_whole(operation: Operation) -> Iterator[WeftError]:
         return
     if closed is None or closed.batch or closed.input or len(closed.output) < 2 or closed.output[0].size == 1:
         return
-    sizes = ",".join(map(str, closed.output))
+    sizes, inputs = ",".join(map(str, closed.output)), ", ".join(str(dim.size) for dim in closed.output)
     yield ShapeError(
         f"`{right.name}` is {sizes}, without a batch axis, and `{left.name}` maps all of it at once: one example",
         origin=operation.step.origin,
-        fix=f"if its first axis holds examples, say so: wf.data(…, batch=1); if it is one example, give `{left.name}` its "
-        f"inputs: i=({', '.join(str(dim.size) for dim in closed.output)})",
+        fix="if its first axis holds examples, say so: wf.data(…, batch=1); "
+        f"if it is one example, give `{left.name}` its inputs: i=({inputs})",
     )
 
 
