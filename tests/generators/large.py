@@ -13,7 +13,7 @@ import numpy as np
 
 import weft as wf
 from weft.backends.interp import Interp
-from weft.loops import Ahead, Collapse, Jam, MalformedLoops, Parallel, Product, Registers, Unroll, Vector
+from weft.loops import Ahead, Bypass, Collapse, Jam, MalformedLoops, Parallel, Product, Registers, Unroll, Vector
 
 #: What keeps the axis that it works along, and what ends with it.
 KEEPING: dict[str, Callable[[wf.Tensor], wf.Tensor]] = {
@@ -43,7 +43,7 @@ class Compiling(Interp):
 
     @property
     def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead])
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass])
 
 
 def check(rng: np.random.Generator) -> None:
