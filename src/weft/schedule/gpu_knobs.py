@@ -34,8 +34,8 @@ def gpu_knobs(body: Sequence[Stmt]) -> list[Knob]:
                 size = points(collapsed_loops(stmt)[0])
                 kinds = [one for one in how if isinstance(one, Grid | Owners) or (isinstance(one, Lanes) and not held)]
                 found += [knob for one in kinds for knob in _of_loop(loop, size, one)]
-            case Staged(what=Product(total=total, blocks=Blocks())):
-                found += _of_blocks(total)
+            case Staged(what=Product(total=total, blocks=Blocks() as blocks)):
+                found += _of_blocks(total, blocks)
     return [one for one in found if len(one.values) > 1]
 
 
@@ -72,11 +72,14 @@ def _numbers(loop: str, kind: type[How], name: str, values: Sequence[int]) -> Kn
     return Knob(f"{loop} {kind.__name__.lower()} {name}", tuple(values), read, write)
 
 
-def _of_blocks(total: str) -> Iterator[Knob]:
+def _of_blocks(total: str, blocks: Blocks) -> Iterator[Knob]:
+    """The numbers of a product's blocks; tensor maps are asked for where they were chosen: not every GPU has them."""
     sides = tuple(one for one in _SIDES if one >= SMALLEST_BLOCK)
     values = {"rows": sides, "columns": sides, "sums": _SUMS, "warps": _WARPS[:4], "stages": _STAGES, "group": _GROUPS}
     for name, some in values.items():
         yield _of_block(total, name, some)
+    if blocks.maps:
+        yield _of_block(total, "maps", (True, False))
 
 
 def _of_block(total: str, name: str, values: Sequence[int]) -> Knob:
