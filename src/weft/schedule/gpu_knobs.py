@@ -1,4 +1,5 @@
-"""What can be chosen about a launch of a GPU: how many lanes, warps, rows, columns, sums and stages there are."""
+"""What can be chosen about a launch of a GPU: how many lanes, warps, rows, columns, sums and stages there are, and how
+the factors of a product are loaded."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from weft.loops import Blocks, For, Grid, How, Lanes, Owners, Product, Role, Staged, Stmt
+from weft.loops.annotations import parts_of
 from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, points
 from weft.loops.product_legality import SMALLEST_BLOCK
-from weft.loops.walk import everything
+from weft.loops.tensor_maps import factor_maps
+from weft.loops.walk import everything, perfect
 from weft.schedule.decisions import Decisions
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.knobs import Knob
 
 _WARPS = (1, 2, 4, 8, 16, 32)
@@ -24,9 +28,10 @@ _FARTHEST = 8
 _MOST_LANES = 1 << 15
 
 
-def gpu_knobs(body: Sequence[Stmt]) -> list[Knob]:
+def gpu_knobs(body: Sequence[Stmt], gpu: Gpu) -> list[Knob]:
     """What can be chosen about a launch of systematic names."""
     found = list[Knob]()
+    _, alone = perfect(body)
     held = any(one.role is Role.PRIVATE for one in effects(body).buffers)
     for stmt in everything(body):
         match stmt:
@@ -34,8 +39,10 @@ def gpu_knobs(body: Sequence[Stmt]) -> list[Knob]:
                 size = points(collapsed_loops(stmt)[0])
                 kinds = [one for one in how if isinstance(one, Grid | Owners) or (isinstance(one, Lanes) and not held)]
                 found += [knob for one in kinds for knob in _of_loop(loop, size, one)]
-            case Staged(what=Product(total=total, blocks=Blocks() as blocks)):
-                found += _of_blocks(total, blocks)
+            case Staged(what=Product(total=total, blocks=Blocks())):
+                found += _of_blocks(total)
+                if gpu.copies_blocks and alone == (stmt,) and factor_maps(parts_of(stmt)) is not None:
+                    found.append(_of_block(total, "maps", (False, True)))
     return [one for one in found if len(one.values) > 1]
 
 
@@ -72,14 +79,11 @@ def _numbers(loop: str, kind: type[How], name: str, values: Sequence[int]) -> Kn
     return Knob(f"{loop} {kind.__name__.lower()} {name}", tuple(values), read, write)
 
 
-def _of_blocks(total: str, blocks: Blocks) -> Iterator[Knob]:
-    """The numbers of a product's blocks; tensor maps are asked for where they were chosen: not every GPU has them."""
+def _of_blocks(total: str) -> Iterator[Knob]:
     sides = tuple(one for one in _SIDES if one >= SMALLEST_BLOCK)
     values = {"rows": sides, "columns": sides, "sums": _SUMS, "warps": _WARPS[:4], "stages": _STAGES, "group": _GROUPS}
     for name, some in values.items():
         yield _of_block(total, name, some)
-    if blocks.maps:
-        yield _of_block(total, "maps", (True, False))
 
 
 def _of_block(total: str, name: str, values: Sequence[int]) -> Knob:

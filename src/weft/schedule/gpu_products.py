@@ -15,7 +15,7 @@ from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect,
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
-#: Tensor cores take what lies in shared memory from groups of so many warps, which have so many rows at least.
+#: Shared memory is multiplied as it lies by groups of so many warps, which have so many rows at least.
 WARP_GROUP, WARP_GROUP_ROWS = 4, 64
 
 
@@ -94,11 +94,16 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
 
 
 def _is_mapped(blocks: Blocks, parts: Parts) -> bool:
-    """Does the copy engine load factors that tensor cores of whole warp groups multiply where they then lie?"""
+    """Is a product in single precision quicker if the copy engine loads its factors, for whole warp groups?
+
+    Tensor cores take both with sums side by side, threads the one on the right with columns. Of two bytes, factors are
+    loaded as quickly one way as the other.
+    """
     found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
-    if found is None or blocks.rows < WARP_GROUP_ROWS or blocks.warps % WARP_GROUP:
+    if found is None or found[0].buffer.dtype != "float32":
         return False
-    return all(one.buffer.dtype != "float32" or (blocks.precision == "tf32" and one.sums_inside) for one in found)
+    whole = blocks.rows >= WARP_GROUP_ROWS and blocks.warps % WARP_GROUP == 0
+    return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
 
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
