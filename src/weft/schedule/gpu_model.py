@@ -44,7 +44,10 @@ class Gpu:
     several times as many cells; so many `resident_programs` share a multiprocessor. Matrices of `swept_columns` rows
     and columns at least are swept, products of `swept_depth` numbers at most with them; a sweep has so many rows,
     columns and stages where factors have two bytes, or four, and a thread so many `swept_cells` of what it holds.
-    A mask hides what it lowers by `hidden_depth`.
+    A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
+    many `own_bytes` of a program's smallest buffers are nobody else's. Against memory operations are `cheap_operations`
+    times as cheap as on a processor where values are computed again, and `cheap_inline` times as many of them are done
+    where such a value is read.
     """
 
     architecture: int = 90
@@ -121,6 +124,9 @@ class Gpu:
     swept_single: tuple[tuple[int, int, int], ...] = ((64, 32, 2),)
     swept_cells: int = 192
     hidden_depth: float = 1e8
+    own_bytes: int = 48 << 20
+    cheap_operations: int = 4
+    cheap_inline: int = 32
     owned_columns: int = 1024
     owned_apart: int = 256
     owned_block: int = 1024
