@@ -192,7 +192,7 @@ def has_all_rows(forms: Visible, row: Loop, column: Loop) -> bool:
     return True
 
 
-#: The rows or columns of a block: the name of their loop, the first of them, how many a block has, and how many there are.
+#: The rows or columns of a block: the name of their loop, the first of them, how many it has, and how many there are.
 BlockSpan: TypeAlias = tuple[str, Affine, int, int]
 
 
