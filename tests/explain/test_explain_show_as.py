@@ -121,7 +121,7 @@ def test_code_alone_is_enough() -> None:
     x, i = leaf("x", 4), wf.index("i", 4)
     assert wf.show_as(wf.mean(x).named("y"), "cd").splitlines()[-1] == "y =: einsum / 4.0"
     assert wf.show_as((x[i] * wf.number(i)).named("y"), "cd").endswith("y =: slice *. number")
-    with pytest.raises(wf.WeftError, match="cannot be said as code: .*`range` stands for numbers") as told:
+    with pytest.raises(wf.WeftError, match=r"cannot be said as code: .*`range` stands for numbers") as told:
         wf.show_as(wf.sort(x), "cd")
     assert told.value.fix == "no notation has words for all of this program"
 
