@@ -1,0 +1,22 @@
+"""Backends that interpret kernels, as far as passes make them: for what is compiled in C, and on GPUs see `OnGrid`."""
+
+from __future__ import annotations
+
+from weft.backends.interp import Interp
+from weft.loops import Ahead, Bypass, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
+
+
+class Fusing(Interp):
+    """The oracle, given kernels instead of nests."""
+
+    @property
+    def fuses(self) -> bool:
+        return True
+
+
+class OnProcessor(Fusing):
+    """The oracle on kernels that went through every pass for a processor."""
+
+    @property
+    def places(self) -> frozenset[type]:
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass])
