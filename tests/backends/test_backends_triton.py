@@ -140,7 +140,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
     every += [(one, "sm_80") for name in ("softmax", "product", "attention") for one in sources(PROGRAMS[name]())]
-    every += [(one, "sm_100") for name in ("rows", "narrow_product", "mapped_product", "attention") for one in sources(PROGRAMS[name]())]
+    every += [
+        (one, "sm_100")
+        for name in ("rows", "narrow_product", "mapped_product", "attention")
+        for one in sources(PROGRAMS[name]())
+    ]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(
