@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.backends.interp import Interp
-from weft.loops import Ahead, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
+from weft.loops import Ahead, Bypass, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
 
 
 class Fusing(Interp):
@@ -19,4 +19,4 @@ class OnProcessor(Fusing):
 
     @property
     def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead])
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass])

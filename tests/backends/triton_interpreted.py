@@ -84,7 +84,8 @@ def _library() -> SimpleNamespace:
 
         return function
 
-    return SimpleNamespace(**{name: lifted(op.meaning) for name, op in OPS.items()})
+    called = {name: lifted(op.meaning) for name, op in OPS.items()}
+    return SimpleNamespace(**called, rcp_rn=called["recip"])
 
 
 def _function(source: Source) -> Any:

@@ -130,12 +130,20 @@ class Ahead(Worded):
     iterations: int
 
 
+@dataclass(frozen=True, slots=True)
+class Bypass(Worded):
+    """What it stores in one piece, and nothing near it reads, goes to memory past the caches, which stay as they are."""
+
+    words: ClassVar[str] = "past caches"
+    limits: ClassVar[tuple[int, int]] = 0, 0
+
+
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead
+How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead | Bypass
 #: All of them, in the order in which they stand at a loop.
 ANNOTATIONS: tuple[type[How], ...] = (
     *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
-    *(Jam, Vector, Registers, Unroll, Ahead),
+    *(Jam, Vector, Registers, Unroll, Ahead, Bypass),
 )
 #: Of these a loop has one at most.
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)

@@ -179,11 +179,14 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 def plan_launches(stage: Stage, task: Task) -> Stage:
     """Give the buffers nobody wants afterwards offsets in one arena; none takes another's while both are touched.
 
-    Launches run at the same time unless one waits for bytes of another: some are not reused.
+    A launch waits for one whose memory it takes: where the second cache holds all of it, the smallest share none.
 
     u[i] = …;  v[i] = f(u[i])    becomes    the same, with places for u and v
     """
-    return replace(stage, plan=planned(stage.kernels, stage.outside, own_bytes=task.options.shaped_for.own_bytes))
+    gpu, plan = task.options.shaped_for, planned(stage.kernels, stage.outside)
+    if plan.size <= gpu.cache_bytes:
+        plan = planned(stage.kernels, stage.outside, own_bytes=gpu.own_bytes)
+    return replace(stage, plan=plan)
 
 
 def recall_on_grid(stage: Stage, task: Task) -> Stage:

@@ -43,9 +43,10 @@ class Gpu:
     more where columns are so few that it has not `owned_cells` then, on `owned_warps`, or twice as many where it has
     several times as many cells; so many `resident_programs` share a multiprocessor. Matrices of `swept_columns` rows
     and columns at least are swept, products of `swept_depth` numbers at most with them; a sweep has so many rows,
-    columns and stages where factors have two bytes, or four, and a thread so many `swept_cells` of what it holds.
+    columns and stages where factors have two bytes, or four; columns are fewer, down to `fewest_swept`, where a thread
+    would have more than `block_cells` of what there is of a block, and warps more where it would hold `swept_cells`.
     A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
-    many `own_bytes` of a program's smallest buffers are nobody else's. Against memory operations are `cheap_operations`
+    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory operations are `cheap_operations`
     times as cheap as on a processor where values are computed again, and `cheap_inline` times as many of them are done
     where such a value is read.
     """
@@ -123,8 +124,10 @@ class Gpu:
     swept_narrow: tuple[tuple[int, int, int], ...] = ((64, 64, 3),)
     swept_single: tuple[tuple[int, int, int], ...] = ((64, 32, 2),)
     swept_cells: int = 192
+    block_cells: int = 96
+    fewest_swept: int = 32
     hidden_depth: float = 1e8
-    own_bytes: int = 48 << 20
+    own_bytes: int = 16 << 20
     cheap_operations: int = 4
     cheap_inline: int = 32
     owned_columns: int = 1024

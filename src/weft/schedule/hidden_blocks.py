@@ -192,11 +192,11 @@ def has_all_rows(forms: Visible, row: Loop, column: Loop) -> bool:
     return True
 
 
-#: The rows or columns of a block: the name of their loop, the first of them, how many a block has, and how many there are.
-Span: TypeAlias = tuple[str, Affine, int, int]
+#: The rows or columns of a block: the name of their loop, the first of them, how many it has, and how many there are.
+BlockSpan: TypeAlias = tuple[str, Affine, int, int]
 
 
-def block_ranges(forms: Visible, *spans: Span) -> Iterator[tuple[tuple[Inside, ...], Visible]]:
+def block_ranges(forms: Visible, *spans: BlockSpan) -> Iterator[tuple[tuple[Inside, ...], Visible]]:
     """Blocks of rows and columns in ranges: the tests of each range, and the forms that are not negative all over it.
 
     The first has the blocks that are visible as a whole; each of the others those that some form cuts, and none of the
@@ -211,7 +211,7 @@ def block_ranges(forms: Visible, *spans: Span) -> Iterator[tuple[tuple[Inside, .
         yield tuple(Inside(one, most) for one in seen), frozenset(ordered[:at])
 
 
-def _at_corner(form: Affine, spans: Sequence[Span], corner: Callable[[int, int], int]) -> Affine:
+def _at_corner(form: Affine, spans: Sequence[BlockSpan], corner: Callable[[int, int], int]) -> Affine:
     """A form where it is least in a block, or largest."""
     found = form.substitute({name: first for name, first, _, _ in spans})
     for name, _, size, _ in spans:
@@ -219,6 +219,6 @@ def _at_corner(form: Affine, spans: Sequence[Span], corner: Callable[[int, int],
     return found
 
 
-def _reach(form: Affine, spans: Sequence[Span]) -> int:
+def _reach(form: Affine, spans: Sequence[BlockSpan]) -> int:
     """How far from 0 a form is at most, in whole blocks."""
     return abs(form.offset) + sum(abs(form.coefficient(name)) * (size + many) for name, _, size, many in spans)

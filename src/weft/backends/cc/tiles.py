@@ -289,7 +289,8 @@ class Tiles:
 
     def _transposed(self, side: Side) -> Lines:
         """Columns into a panel, as many of the last sums at once as lie one after another in each column."""
-        assert side.loop is not None and isinstance(side.factor, Read)
+        assert side.loop is not None
+        assert isinstance(side.factor, Read)
         outer, run = list(self.parts.sums), list[Loop]()
         while outer and stride_of(side.factor, outer[-1][0]) == points(run):
             run.insert(0, outer.pop())

@@ -76,7 +76,7 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     text.kernel(body)
     parameters = [*called.values(), *(["given"] if given else []), *(f"map{at}" for at in range(len(text.maps)))]
     shapes = [f"    # {called[one]}: {one.name} {list(one.shape)} {one.dtype}" for one in buffers]
-    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.done, ""]
+    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.text, ""]
     source = "\n".join(lines)
     whole = "\n".join([*_HEADER, *triton_functions(source), source])
     dtypes = tuple(one.dtype for one in buffers)
@@ -214,6 +214,7 @@ class _TritonText:
             self.block(body, self._indexed(stmt, LaneValue("0"), here))
         else:
             frame = dict(self.values.loaded), dict(self.indices)
+            self.values.unseen.clear()
             changed = effects(stmt.body).buffers
             self.values.forget(changed)
             body, limits = self._limits(stmt, body, here) if lanes == 1 else (body, str(size))
@@ -226,6 +227,7 @@ class _TritonText:
             index = f"tl.cast({name}, tl.int64)" if self.values.wide else name
             self.block(body, inside or self._indexed(stmt, LaneValue(index), here))
             self.lines.indent -= 1
+            self.values.unseen.clear()
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
             shared = [one for one in changed if one.role is not Role.PRIVATE]
