@@ -109,7 +109,7 @@ def test_text(name: str, golden: Callable[..., None]) -> None:
 
 
 def test_only_some_architectures_copy_blocks() -> None:
-    """The text for an older GPU loads cell by cell; tensor cores that round take both factors with sums side by side."""
+    """The text for an older GPU loads cell by cell; tensor cores that round take factors with sums side by side."""
     for architecture, products, loaded in ((80, "float32", 0), (90, "float32", 2), (100, "tf32", 2), (80, "tf32", 0)):
         result = PROGRAMS["mapped_product"]().named("y")
         options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture), products=products)
@@ -140,11 +140,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
     every += [(one, "sm_80") for name in ("softmax", "product", "attention") for one in sources(PROGRAMS[name]())]
-    every += [
-        (one, "sm_100")
-        for name in ("rows", "narrow_product", "mapped_product", "attention")
-        for one in sources(PROGRAMS[name]())
-    ]
+    newest = ("rows", "narrow_product", "mapped_product", "attention")
+    every += [(one, "sm_100") for name in newest for one in sources(PROGRAMS[name]())]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(

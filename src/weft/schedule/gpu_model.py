@@ -19,9 +19,10 @@ BlockShape: TypeAlias = tuple[int, int, int, int, int]
 class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
-    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits,
-    those from `maps_from` on copy blocks of matrices by themselves.
-    `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
+    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, and
+    those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
+    several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
+    launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
     `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
     as fast as memory.
@@ -54,6 +55,8 @@ class Gpu:
     architecture: int = 90
     float8_from: int = 89
     maps_from: int = 90
+    mapped_rows: int = 64
+    mapped_warps: int = 4
     multiprocessors: int = 132
     shared_bytes: int = 227 << 10
     cache_bytes: int = 60 << 20
