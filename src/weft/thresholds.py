@@ -41,7 +41,8 @@ class Thresholds:
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
     if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
-    fetched while the one before is worked on, where there are more of them than the second cache holds.
+    fetched while the one before is worked on, where there are more of them than the second cache holds. What is stored
+    in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share. A recurrence whose steps have work for `simt_wide` threads is one
@@ -86,6 +87,7 @@ class Thresholds:
     border_uses: int = 4
     simt_block: int = 256
     fetched_lines: int = 8
+    bypassed_lines: int = 4
     simt_strips: int = 1024
     simt_wide: int = 4096
     simt_steps: int = 512

@@ -58,5 +58,6 @@ def _line(rng: np.random.Generator, name: str, usual: Any) -> Any:
 def machine(rng: np.random.Generator) -> wf.Machine:
     """This one's instructions, with caches so small that little fits, and other cores."""
     first = int(rng.choice([1 << 7, 1 << 10, 1 << 14]))
-    caches = (first, first * int(rng.choice([2, 8, 64])), first * 1024)
+    second = first * int(rng.choice([2, 8, 64]))
+    caches = (first, second, 4 * second)
     return replace(wf.Machine.here(), caches=caches, cores=int(rng.integers(1, 4)))

@@ -5,6 +5,7 @@ from weft.loops.insert_casts import combine as combine, combined as combined, dt
 from weft.loops.nodes import (
     Ahead as Ahead,
     Blocks as Blocks,
+    Bypass as Bypass,
     Buffer as Buffer,
     Cast as Cast,
     Collapse as Collapse,

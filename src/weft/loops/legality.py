@@ -18,6 +18,7 @@ from weft.loops.nests import stride_of
 from weft.loops.nodes import (
     Ahead,
     Buffer,
+    Bypass,
     Cast,
     Collapse,
     Fill,
@@ -48,7 +49,7 @@ from weft.loops.owner_computes import scatter_of
 from weft.loops.reaching import covered
 from weft.loops.semiring import is_accumulation
 from weft.loops.sites import Site, separated, sites
-from weft.loops.streams import fetched_by
+from weft.loops.streams import LINE_BYTES, bypassing, fetched_by
 from weft.loops.walk import (
     Loop,
     around,
@@ -63,6 +64,7 @@ from weft.loops.walk import (
     walk,
 )
 from weft.ops import Call, Scalar
+from weft.ops.dtypes import numpy_type
 
 
 def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -389,6 +391,19 @@ def _ahead(how: Ahead, found: _Annotated) -> str:
     return "" if fetched else "no loop inside could fetch what it touches"
 
 
+def _bypass(how: Bypass, found: _Annotated) -> str:
+    """It runs on vectors, whole lines of them in registers, adds up nothing, and stores something in one piece."""
+    if not any(isinstance(other, Vector | Registers) for other in found.loop.how):
+        return "it does not run on vectors"
+    if sums := sums_of(found.body):
+        return f"`{sums[0].name}` is a sum"
+    if not (stored := bypassing(found.loops[-1][0], found.body)):
+        return "it stores nothing in one piece that it does not read"
+    sizes = [numpy_type(one.buffer.dtype).itemsize for one in stored]
+    lanes = [other.lanes for other in found.loop.how if isinstance(other, Registers)]
+    return "its vectors are no whole lines" if any(one * size % LINE_BYTES for one in lanes for size in sizes) else ""
+
+
 #: Why a loop cannot run so, of each annotation. `beside_threads` says what more must hold of what is around `Simt`.
 RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
     Collapse: _collapse,
@@ -402,4 +417,5 @@ RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
     Registers: _registers,
     Unroll: _unroll,
     Ahead: _ahead,
+    Bypass: _bypass,
 }

@@ -34,6 +34,7 @@ from weft.affine import Affine
 from weft.loops.how import (
     Ahead as Ahead,
     Blocks as Blocks,
+    Bypass as Bypass,
     Collapse as Collapse,
     Grid as Grid,
     How as How,

@@ -4,20 +4,26 @@
 
 has the streams x and y, a row at each iteration of i. A processor that walks along a row sees ahead, but not from one
 row to the next, nor that y comes after x: so loops such as `row` fetch the next row of each, a part at each iteration.
+What is stored past the caches is not fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from weft.affine import Affine
 from weft.loops.effects import effects
 from weft.loops.nests import stride_of
-from weft.loops.nodes import Buffer, For, If, Read
-from weft.loops.walk import own_accesses, scoped
+from weft.loops.nodes import Buffer, Bypass, For, If, Read, Role, Stmt, Store
+from weft.loops.walk import everything, own_accesses, scoped
 from weft.ops.dtypes import numpy_type
+
+
+#: The bytes of a cache line: what is stored past the caches at once.
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +38,55 @@ class MemoryStream:
     @property
     def size(self) -> int:
         """In bytes."""
-        return self.cells * numpy_type(self.buffer.dtype).itemsize
+        return self.cells * self._itemsize
+
+    @property
+    def is_whole_lines(self) -> bool:
+        """Does it begin and end where cache lines do, wherever the loops around stand?"""
+        places = [self.cells, self.first.offset, *(stride for stride, _ in self.first.terms)]
+        return all(one * self._itemsize % LINE_BYTES == 0 for one in places)
+
+    @property
+    def _itemsize(self) -> int:
+        return numpy_type(self.buffer.dtype).itemsize
 
 
 def streams_of(loop: For) -> list[MemoryStream]:
     """What an iteration of a loop touches, that moves with it, as it is touched first."""
-    written = effects(loop.body).buffers
+    written, past = effects(loop.body).buffers, set(_past_caches(loop))
     found: dict[tuple[Buffer, tuple[tuple[int, str], ...]], list[MemoryStream]] = {}
     for stmt, scope in scoped(loop.body):
         for one in own_accesses(stmt):
-            if one.at is None or any(isinstance(step, If) for step in scope.steps):
+            if one.at is None or one.buffer in past or any(isinstance(step, If) for step in scope.steps):
                 continue
-            piece = _piece(Read(one.buffer, one.at), dict(scope.loops))
+            piece = piece_of(Read(one.buffer, one.at), dict(scope.loops))
             if piece is not None and loop.loop in piece.first.names:
                 stream = replace(piece, written=one.buffer in written)
                 found.setdefault((one.buffer, piece.first.terms), []).append(stream)
     return list(chain.from_iterable(map(_merged, found.values())))
 
 
-def _piece(cell: Read, inner: dict[str, int]) -> MemoryStream | None:
+def _past_caches(loop: For) -> Iterator[Buffer]:
+    """The buffers that loops inside store past the caches."""
+    for inner in everything(loop.body):
+        if isinstance(inner, For) and any(isinstance(one, Bypass) for one in inner.how):
+            yield from (one.buffer for one in bypassing(inner.loop, inner.body))
+
+
+def bypassing(loop: str, body: Sequence[Stmt]) -> list[Store]:
+    """What a loop stores in one piece, in memory that it touches nowhere else and that is no thread's own."""
+    touched = Counter(one.buffer for stmt in everything(body) for one in own_accesses(stmt))
+    return [
+        one
+        for one in body
+        if isinstance(one, Store)
+        and touched[one.buffer] == 1
+        and one.buffer.role is not Role.PRIVATE
+        and stride_of(Read(one.buffer, one.at), loop) == 1
+    ]
+
+
+def piece_of(cell: Read, inner: dict[str, int]) -> MemoryStream | None:
     """The cells that loops inside make of one, if these follow each other."""
     names = {name for index in cell.at if isinstance(index, Affine) for name in index.names}
     strides = {name: stride_of(cell, name) for name in names}

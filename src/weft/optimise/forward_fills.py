@@ -21,9 +21,9 @@ def with_forwarded_fills(nests: Sequence[Nest]) -> list[Nest]:
     fills, done = dict[Buffer, int](), dict[int, Nest](enumerate(nests))
     for at, nest in enumerate(nests):
         first = fills.get(nest.target)
-        if first is not None and _takes_all(nest) and not nest.shared:
+        if first is not None and takes_all(nest) and not nest.shared:
             fill = nests[first].core
-            done[at] = replace(nest, core=_stored(nest.core, fill.value))
+            done[at] = replace(nest, core=stored_from(nest.core, fill.value))
             del done[first]
         for buffer in [nest.target, *(read.buffer for read in nest.reads)]:
             fills.pop(buffer, None)
@@ -32,7 +32,7 @@ def with_forwarded_fills(nests: Sequence[Nest]) -> list[Nest]:
     return [done[at] for at in sorted(done)]
 
 
-def _takes_all(nest: Nest) -> bool:
+def takes_all(nest: Nest) -> bool:
     """Does a nest accumulate into every cell of its target, each once, and read it nowhere else?"""
     at = tuple([index for index in nest.core.at if isinstance(index, Affine)])
     if not isinstance(nest.core, Update) or nest.tests or len(at) < len(nest.core.at):
@@ -43,7 +43,7 @@ def _takes_all(nest: Nest) -> bool:
     return covers([one], AccessMap.all_of(shape), shape) and injective([one])
 
 
-def _stored(core: Store | Update, start: Scalar) -> Store:
+def stored_from(core: Store | Update, start: Scalar) -> Store:
     """An accumulation into a cell that holds a number, as a store."""
     assert isinstance(core, Update)
     cell = Read(core.buffer, core.at)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.loops import Ahead, Collapse, Jam, Product, Registers, Simt, Vector
+from weft.loops import Ahead, Bypass, Collapse, Jam, Product, Registers, Simt, Vector
+from weft.schedule.bypass_caches import bypassing_caches
 from weft.schedule.alike import once
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.collapse import collapsed
@@ -89,6 +90,14 @@ def fetch_ahead(stage: Stage, task: Task) -> Stage:
     for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
     """
     return where_placed(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
+
+
+def bypass_caches(stage: Stage, task: Task) -> Stage:
+    """Store past the caches what nothing near reads, where they would not hold it.
+
+    for j on vectors: y[j] = x[j] * 2    becomes    for j on vectors, past caches: y[j] = x[j] * 2
+    """
+    return where_placed(stage, task, Bypass, lambda body: bypassing_caches(body, task.options))
 
 
 def launch(stage: Stage, task: Task) -> Stage:

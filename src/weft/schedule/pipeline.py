@@ -15,6 +15,7 @@ from weft.loops import Buffer, Product, Simt, Vector
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
+from weft.optimise.forward_copies import with_forwarded_copies
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
 from weft.optimise.inline_decision import decide
@@ -33,6 +34,7 @@ from weft.schedule.alike import once, with_own_partials, with_templates
 from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
 from weft.schedule.decision_passes import (
+    bypass_caches,
     collapse,
     fetch_ahead,
     launch,
@@ -79,6 +81,14 @@ def reuse_copies(stage: Stage, task: Task) -> Stage:
     for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
     return with_nests(stage, reusing_copies(stage.nests, task.kept))
+
+
+def forward_copies(stage: Stage, task: Task) -> Stage:
+    """Add to the original what is added to a copy of it, once in each cell.
+
+    g[i] = x[i];  g[i] += s    becomes    g[i] = x[i] + s
+    """
+    return with_nests(stage, with_forwarded_copies(stage.nests))
 
 
 def scatter_to_gather(stage: Stage, task: Task) -> Stage:
@@ -370,6 +380,7 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
 PASSES = (
     Pass("distribute", distribute),
     Pass("reuse_copies", reuse_copies),
+    Pass("forward_copies", forward_copies),
     Pass("scatter_to_gather", scatter_to_gather),
     Pass("order_loops", order_loops),
     Pass("strip_mine", strip_mine),
@@ -404,6 +415,7 @@ PASSES = (
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
     Pass("launch", launch),
+    Pass("bypass_caches", bypass_caches),
     Pass("fetch_ahead", fetch_ahead),
 )
 

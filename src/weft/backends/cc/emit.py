@@ -19,28 +19,29 @@ from weft.backends.c_family.types import c_type, literal
 from weft.backends.c_family.writer import word
 from weft.backends.cc.contraction import Placed
 from weft.backends.cc.lines import simd
-from weft.backends.cc.shared import SharedWork, shared_in
+from weft.backends.cc.shared import SharedWork, finishing, shared_in
 from weft.backends.cc.written_out import all_written_out
 from weft.loops import (
     Ahead,
     Buffer,
+    Bypass,
     Fill,
     For,
     Parallel,
     Registers,
     Staged,
     Stmt,
+    Store,
     Unroll,
     Vector,
 )
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import sums_of
-from weft.loops.streams import MemoryStream, fetched_by
+from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, fetched_by
 from weft.loops.walk import everything
+from weft.ops.dtypes import numpy_type
 
-#: The bytes of a cache line.
-_LINE = 64
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
@@ -65,6 +66,7 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         f"    /* {shapes} */",
         *(["    char *const scratch = run->scratch;"] if writer.products else []),
         *writer.block(body, "    "),
+        *finishing(body),
         "}",
         f"void {name}(void *const *buffers, const int64_t *given, const weft_run *run)",
         f"{{ {name}_on({', '.join([*arguments, 'run'])}); }}",
@@ -94,13 +96,22 @@ class KernelWriter(c_family.Writer):
     shared: Mapping[Stmt, SharedWork] = field(default_factory=dict)
     #: Loops that fetch what iterations to come will touch: a line for each stream.
     fetching: Mapping[Stmt, Sequence[str]] = field(default_factory=dict)
+    #: What goes past the caches: where it is gathered.
+    gathered: Mapping[Stmt, str] = field(default_factory=dict)
 
     def loop(self, stmt: For, indent: str) -> Iterator[str]:
-        name, first, end, inside, lead = word(stmt.loop), "0", str(stmt.size), self, list(self.fetching.get(stmt, ()))
+        shared = any(isinstance(one, Parallel) for one in stmt.how)
+        first, end = ("first", "end") if shared else ("0", str(stmt.size))
+        if {Bypass, Vector} <= {type(one) for one in stmt.how}:
+            yield from self._past_caches(stmt, first, end, indent)
+        else:
+            yield from self._counted(stmt, first, end, indent)
+
+    def _counted(self, stmt: For, first: str, end: str, indent: str) -> Iterator[str]:
+        """The iterations of a loop from one to before another."""
+        name, inside, lead = word(stmt.loop), self, list(self.fetching.get(stmt, ()))
         for one in stmt.how:
             match one:
-                case Parallel():
-                    first, end = "first", "end"
                 case Unroll(times=times):
                     yield f"{indent}#pragma GCC unroll {times}"
                 case Vector(lanes=lanes):
@@ -119,24 +130,47 @@ class KernelWriter(c_family.Writer):
         yield from inside.block(stmt.body, indent + "    ")
         yield indent + "}"
 
+    def _past_caches(self, stmt: For, first: str, end: str, indent: str) -> Iterator[str]:
+        """A loop that gathers what it stores, and stores it a line at a time; what is no whole line, as it stands."""
+        name, stored = word(stmt.loop), bypassing(stmt.loop, stmt.body)
+        cells = LINE_BYTES // min(numpy_type(one.buffer.dtype).itemsize for one in stored)
+        yield f"{indent}for (int64_t {name}line = {first}; {name}line + {cells} <= {end}; {name}line += {cells}) {{"
+        yield from self._vector(stmt, cells, f"{name}line", stored, indent + "    ")
+        yield indent + "}"
+        if first != "0" or stmt.size % cells:
+            yield from self._counted(stmt, f"{end} - ({end} - {first}) % {cells}", end, indent)
+
     def _in_registers(self, stmt: For, lanes: int, indent: str) -> Iterator[str]:
         """A loop whose vectors are written out."""
         name, count = word(stmt.loop), stmt.size // lanes
+        past = any(isinstance(one, Bypass) for one in stmt.how)
+        stored = bypassing(stmt.loop, stmt.body) if past else []
         yield f"{indent}#pragma GCC unroll {count}"
         yield f"{indent}for (int64_t {name}vector = 0; {name}vector < {count}; {name}vector++) {{"
-        yield f"{indent}    {simd(lanes=lanes)}"
-        yield f"{indent}    for (int64_t {name}lane = 0; {name}lane < {lanes}; {name}lane++) {{"
-        yield f"{indent}        const int64_t {name} = {lanes} * {name}vector + {name}lane;"
-        yield from self.block(stmt.body, indent + "        ")
-        yield indent + "    }"
+        yield from self._vector(stmt, lanes, f"{lanes} * {name}vector", stored, indent + "    ")
         yield indent + "}"
+
+    def _vector(self, stmt: For, lanes: int, first: str, stored: Sequence[Store], indent: str) -> Iterator[str]:
+        """So many iterations at once, from one on; some of what is stored goes past the caches."""
+        name, begins = word(stmt.loop), self.calling({stmt.loop: f"({first})"})
+        pieces = {one: f"{self.buffers[one.buffer]}_piece" for one in stored}
+        inside = replace(self, gathered={one: f"{piece}[{name}lane]" for one, piece in pieces.items()})
+        for one, piece in pieces.items():
+            yield f"{indent}{c_type(one.buffer.dtype)} {piece}[{lanes}] __attribute__((aligned({LINE_BYTES})));"
+        yield indent + simd(lanes=lanes)
+        yield f"{indent}for (int64_t {name}lane = 0; {name}lane < {lanes}; {name}lane++) {{"
+        yield f"{indent}    const int64_t {name} = {first} + {name}lane;"
+        yield from inside.block(stmt.body, indent + "    ")
+        yield indent + "}"
+        for one, piece in pieces.items():
+            yield f"{indent}weft_store_past_caches(&{begins.cell(one.buffer, one.at)}, {piece}, sizeof {piece});"
 
     def _fetching(self, stmt: For) -> KernelWriter:
         """A writer for what is inside of a loop, parts of which fetch what a later iteration touches."""
         ahead = self.calling({stmt.loop: f"{word(stmt.loop)}ahead"})
 
         def fetched(one: MemoryStream, by: For) -> str:
-            lines = -(-one.size // (_LINE * by.size))
+            lines = -(-one.size // (LINE_BYTES * by.size))
             cells = f"{self.buffers[one.buffer]} + {ahead.value(one.first)}"
             how = "weft_fetch_to_write" if one.written else "weft_fetch"
             return f"{how}({cells}, {lines} * {word(by.loop)}, {lines});"
@@ -151,6 +185,8 @@ class KernelWriter(c_family.Writer):
             yield from (indent + line for line in self.shared[stmt].call(self))
             return
         match stmt:
+            case Store(value=value) if stmt in self.gathered:
+                yield f"{indent}{self.gathered[stmt]} = {self.value(value)};"
             case Staged() if stmt in self.products:
                 yield from (indent + line for line in self.products[stmt].lines())
             case Staged(body=body):

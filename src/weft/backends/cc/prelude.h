@@ -20,6 +20,47 @@ static inline __attribute__((always_inline)) void weft_fetch_to_write(const void
         __builtin_prefetch((const char *)from + 64 * (first + at), 1);
 }
 
+/* Whole lines of memory past the caches, if they begin where lines do. */
+static inline __attribute__((always_inline)) void weft_store_past_caches(void *memory, const void *values, int bytes)
+{
+#if defined(__AVX512F__)
+    typedef float lanes __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+    typedef float lanes __attribute__((vector_size(32), may_alias));
+#else
+    typedef float lanes __attribute__((vector_size(16), may_alias));
+#endif
+    const lanes *const from = values;
+    lanes *const to = memory;
+    if ((intptr_t)memory & 63) {
+        __builtin_memcpy(memory, values, bytes);
+        return;
+    }
+    _Pragma("GCC unroll 16") for (unsigned at = 0; at < bytes / sizeof(lanes); at++) {
+#if defined(__clang__)
+        __builtin_nontemporal_store(from[at], to + at);
+#elif defined(__AVX512F__)
+        __builtin_ia32_movntps512((float *)(to + at), from[at]);
+#elif defined(__AVX__)
+        __builtin_ia32_movntps256((float *)(to + at), from[at]);
+#elif defined(__SSE__)
+        __builtin_ia32_movntps((float *)(to + at), from[at]);
+#else
+        to[at] = from[at];
+#endif
+    }
+}
+
+/* Lets others see what went past the caches, before they see what follows. */
+static inline void weft_finish_stores(void)
+{
+#if defined(__SSE__)
+    __builtin_ia32_sfence();
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /* Work that threads share: a part of it does the iterations from `first` to before `end`. They claim `chunk` at a time,
    and each has `each` bytes of scratch memory to itself. What a chunk took is noted for the next time. */
 typedef void weft_part(const void *of, int64_t first, int64_t end, char *scratch);

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING
 
 from weft.backends.c_family.types import c_type
-from weft.backends.cc.lines import Lines, indented
-from weft.loops import Buffer, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
+from weft.backends.cc.lines import Lines
+from weft.loops import Buffer, Bypass, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
 from weft.loops.effects import effects
 from weft.loops.legality import is_shared
 from weft.loops.walk import everything, free, parts, scoped, variables
@@ -70,21 +71,22 @@ class SharedWork:
         fields = [f"{kind}{one};" for kind, one in zip(types, names, strict=True)]
         apart = [f"{kind}restrict {one}" for kind, one in zip(pointers, names, strict=False)]
         apart += [f"{kind}{one}" for kind, one in list(zip(types, names, strict=True))[len(pointers) :]]
+        apart += [f"{c_type(one.dtype)} *restrict {writer.buffers[one]}" for one in self.private]
         ends = ["int64_t first", "int64_t end", "char *restrict scratch"]
-        given = [f"of->{one}" for one in names]
+        given = [*(f"of->{one}" for one in names), *self._own_memory()]
         return [
             f"static int64_t {self.kernel}_took{self.ordinal};",
             f"struct {name} {{ {' '.join(fields)} }};",
             f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
             "{",
-            *indented(self._own_memory(writer)),
             *writer.block([self.stmt], "    "),
+            *finishing([self.stmt]),
             "}",
             f"static void {self.kernel}_part{self.ordinal}(const void *given, int64_t first, int64_t end,",
             "    char *scratch)",
             "{",
             f"    const struct {name} *const of = given;",
-            f"    {self.kernel}_on{self.ordinal}({', '.join([*given, 'first', 'end', 'scratch'])});",
+            f"    {self.kernel}_on{self.ordinal}({', '.join([*given, 'first', 'end', f'scratch + {self.private_bytes}'])});",
             "}",
         ]
 
@@ -107,13 +109,10 @@ class SharedWork:
             *(writer.value(one) for one in self.locals),
         ]
 
-    def _own_memory(self, writer: KernelWriter) -> Lines:
-        """What a thread has for itself; what is left of its scratch memory is for products."""
-        lines = []
-        for one in self.private:
-            pointer = f"{c_type(one.dtype)} *"
-            lines += [f"{pointer}restrict {writer.buffers[one]} = ({pointer})scratch;", f"scratch += {_rounded(one)};"]
-        return lines
+    def _own_memory(self) -> Lines:
+        """What a thread has for itself, in its scratch memory; what is left of that is for products."""
+        places = [0, *accumulate(map(_rounded, self.private))]
+        return [f"(void *)(scratch + {at})" for at in places[: len(self.private)]]
 
 
 def shared_in(kernel: str, body: Sequence[Stmt]) -> list[SharedWork]:
@@ -131,6 +130,12 @@ def shared_in(kernel: str, body: Sequence[Stmt]) -> list[SharedWork]:
             )
             found.append(SharedWork(kernel, len(found), stmt, buffers, private, tuple(indices), tuple(used)))
     return found
+
+
+def finishing(body: Sequence[Stmt]) -> Lines:
+    """What follows a block that stores something past the caches, before others look at it."""
+    past = any(isinstance(how, Bypass) for one in everything(body) if isinstance(one, For) for how in one.how)
+    return ["    weft_finish_stores();"] if past else []
 
 
 def _rounded(buffer: Buffer) -> int:
