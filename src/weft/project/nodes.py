@@ -17,7 +17,7 @@ the index `v + k`, where `v` is looked up in B.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeAlias
@@ -100,14 +100,18 @@ class Projection:
 
     def present(self, slot: int, choice: Choice) -> bool:
         """Is the tensor read or written while these loops run?"""
-        active = self.given.union((loop.name for loop in choice), (one.name for one in self.looked_up))
-        return all(_reachable(index, active) for index in self.maps[slot])
+        return _present(self.maps[slot], self._active(choice))
+
+    def _active(self, choice: Choice) -> frozenset[str]:
+        """The names that have a value while these loops run."""
+        return self.given.union([loop.name for loop in choice], [one.name for one in self.looked_up])
 
     def slots(self, choice: Choice) -> list[int]:
         """The tensors read or written while these loops run, in order; of many parts only those are looked at."""
         always, waiting = self._slots
         found = {slot: None for loop in choice for slot in waiting.get(loop.name, ())}
-        return [slot for slot in sorted([*always, *found]) if self.present(slot, choice)]
+        active = self._active(choice)
+        return [slot for slot in sorted([*always, *found]) if _present(self.maps[slot], active)]
 
     def indices(self, slot: int, choice: Choice) -> tuple[Affine, ...]:
         """Where a tensor is read or written while these loops run."""
@@ -136,7 +140,7 @@ class Projection:
 
         Other positions that could be outside are held inside: those that are only read, and to be told after the run.
         """
-        scattered = {name for index in self.maps[0] for name in loops_in(index)}
+        scattered = {name for index in self.maps[0] for name in loops_in(index)} if self.looked_up else ()
         return tuple(
             one
             for one in self.looked_up
@@ -146,15 +150,18 @@ class Projection:
     @lazy_property
     def scatters(self) -> bool:
         """Does data say which cells of the result are written?"""
-        written = {name for index in self.maps[0] for name in loops_in(index)}
+        written = {name for index in self.maps[0] for name in loops_in(index)} if self.looked_up else ()
         return any(one.name in written for one in self.looked_up)
 
+    @lazy_property
     def written(self) -> list[AccessMap]:
         """The cells of the result that each run writes; what is given counts as 0."""
         maps = []
         for choice in self.choices():
             loops = tuple((loop.name, loop.size) for loop in choice)
-            indices = tuple(index.without(self.given) for index in self.indices(0, choice))
+            indices = self.indices(0, choice)
+            if self.given:
+                indices = tuple([index.without(self.given) for index in indices])
             maps.append(AccessMap(indices, loops, self.guards(choice)))
         return maps
 
@@ -171,6 +178,8 @@ class Projection:
     def _slots(self) -> tuple[list[int], dict[str, list[int]]]:
         """The slots whose maps mention no parts of a concatenation, and the others by the loops of one such axis."""
         parts = {loop.name for factor in self.factors if len(factor) > 1 for loop in factor}
+        if not parts:
+            return list(range(len(self.maps))), {}
         always, waiting = list[int](), dict[str, list[int]]()
         for slot, one in enumerate(self.maps):
             needed = next((names for index in one if not parts.isdisjoint(names := loops_in(index))), None)
@@ -243,7 +252,11 @@ def _running(index: IndexExpr, names: Sequence[str]) -> IndexExpr:
     return Concat(tuple(sorted(kept, key=itemgetter(1)))) if len(kept) < len(offsets) else index
 
 
-def _reachable(index: IndexExpr, active: Set[str]) -> bool:
+def _present(indices: IndexMap, active: frozenset[str]) -> bool:
+    return all(_reachable(index, active) for index in indices)
+
+
+def _reachable(index: IndexExpr, active: frozenset[str]) -> bool:
     if isinstance(index, Concat):
-        return any(name in index.offsets for name in active)
-    return all(name in active for name in loops_in(index))
+        return not active.isdisjoint(index.offsets)
+    return active.issuperset(index.names)

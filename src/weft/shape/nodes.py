@@ -74,7 +74,7 @@ class Shape:
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Sizes in memory order: batch, output, input."""
-        return tuple(dim.size for kind in MEMORY_ORDER for dim in self.row(kind))
+        return tuple([dim.size for dim in (*self.batch, *self.output, *self.input)])
 
     @property
     def count(self) -> int:
