@@ -7,8 +7,9 @@
 
 Each contestant runs a work many times without waiting in between, then waits for all: microseconds for one, the median
 of rounds that take turns. Answers are compared before times count. The last column is what weft should need at most on
-an H200; the status is 1 if it needs more. Where there is no GPU, that is said, and nothing else. Works are in float32,
-without tf32, unless they say otherwise.
+an H200; the status is 1 if it needs more. Steps of models also tell their memory: what the contestant's own allocator
+held at most, without what a process takes of a GPU once. Where there is no GPU, that is said, and nothing else. Works
+are in float32, without tf32, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -63,11 +64,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Something to run again and again, how to wait for it, and what it finds."""
+    """Something to run again and again, how to wait for it, what it finds, and how many bytes it has held at most."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
     answer: Callable[[], Array]
+    peak: Callable[[], int] | None = None
 
 
 # The works
@@ -221,14 +223,20 @@ def by_weft(work: Work | Step) -> Ready:
         from _models import of_weft
 
         ctx = wf.Context("cuda")
+        before = _held(ctx)
         made = of_weft.ready(work.model, work.problem(), ctx=ctx, products=work.products)
-        return Ready(made.step, ctx.synchronize, lambda: np.array(made.loss()))
+        return Ready(made.step, ctx.synchronize, lambda: np.array(made.loss()), lambda: _held(ctx) - before)
     arrays = work.inputs()
     tensors = {name: wf.data(one, batch=work.batch.get(name, 0), label=name) for name, one in arrays.items()}
     found, ctx = work.weft(wf, **tensors), wf.Context("cuda")
     options = wf.CompileOptions(products="tf32" if work.tf32 else "float32")
     routine = ctx.compile(wf.seq(), keep=[found], options=options)
     return Ready(routine, ctx.synchronize, lambda: np.asarray(ctx[found], np.float32))
+
+
+def _held(ctx: Any) -> int:
+    """The bytes of a GPU that weft holds: tensors, arenas and constants, the same from the first run to the last."""
+    return ctx.memory().devices[0].device.held
 
 
 def by_torch(work: Work | Step, compiled: bool = False) -> Ready:
@@ -238,8 +246,17 @@ def by_torch(work: Work | Step, compiled: bool = False) -> Ready:
     if isinstance(work, Step):
         from _models import of_torch
 
+        before = torch.cuda.memory_allocated()
         made = of_torch.ready(work.model, work.problem(), compiled=compiled, device="cuda", products=work.products)
-        return Ready(made.step, wait, lambda: np.array(made.loss()))
+        lasting = torch.cuda.memory_allocated() - before
+
+        def peak() -> int:
+            start = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            made.step()
+            return lasting + torch.cuda.max_memory_allocated() - start
+
+        return Ready(made.step, wait, lambda: np.array(made.loss()), peak)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = work.tf32
     tensors = {name: _torch_array(torch, one) for name, one in work.inputs().items()}
     torch._dynamo.reset()
@@ -291,9 +308,9 @@ MAKERS: dict[str, Callable[[Any], Ready | None]] = {
 # Measuring
 
 
-def measure(name: str, work: Work | Step, contestants: list[str]) -> dict[str, float | str]:
-    """Microseconds of each contestant, or what went wrong with it."""
-    ready, found = dict[str, Ready](), dict[str, float | str]()
+def measure(name: str, work: Work | Step, contestants: list[str]) -> dict[str, float | int | str]:
+    """Microseconds of each contestant, or what went wrong with it; and the bytes of those that tell."""
+    ready, found = dict[str, Ready](), dict[str, float | int | str]()
     for one in contestants:
         try:
             if (made := MAKERS[one](work)) is not None:
@@ -311,7 +328,8 @@ def measure(name: str, work: Work | Step, contestants: list[str]) -> dict[str, f
     for _ in range(ROUNDS):
         for one, made in ready.items():
             rounds[one].append(_seconds(made, counts[one]))
-    return {**found, **{one: 1e6 * median(times) for one, times in rounds.items()}}
+    held = {f"{one}, bytes": made.peak() for one, made in ready.items() if made.peak is not None}
+    return {**found, **{one: 1e6 * median(times) for one, times in rounds.items()}, **held}
 
 
 def _difference(one: Array, other: Array) -> float:
@@ -362,9 +380,13 @@ def main() -> int:
         weft = found.get("weft")
         good = isinstance(weft, float) and weft <= work.wanted_us
         late += [] if good else [name]
-        cells = [f"{one:.1f}" if isinstance(one := found.get(who, ""), float) else one for who in names]
+        cells = [f"{one:.1f}" if isinstance(one := found.get(who, ""), float) else str(one) for who in names]
         table.add_row(name, *cells, f"{work.wanted_us:.0f}", "" if good else "slower")
-        console.print(f"{name}: " + ", ".join(f"{who} {cell}" for who, cell in zip(names, cells, strict=True)))
+        told = [f"{who} {cell}" for who, cell in zip(names, cells, strict=True)]
+        for who in names:
+            if isinstance(held := found.get(f"{who}, bytes"), int):
+                told.append(f"{who} {held / 2**30:.2f} GiB")
+        console.print(f"{name}: " + ", ".join(told))
     console.print(table)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,17 @@ from weft.schedule.pipeline import PASSES
 #: How many draws of each, fewer of those that take long; a campaign sets more.
 DRAWS, FEW = (
     8,
-    {"scans": 3, "long": 3, "heads": 2, "lengths": 5, "plain": 5, "models": 2, "attention": 3, "training": 3},
+    {
+        "scans": 3,
+        "long": 3,
+        "heads": 2,
+        "lengths": 5,
+        "plain": 5,
+        "models": 2,
+        "attention": 3,
+        "training": 3,
+        "curvature": 3,
+    },
 )
 ASKED = int(os.environ.get("WEFT_DRAWS", "0"))
 

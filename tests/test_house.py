@@ -99,6 +99,23 @@ def numeric_constants(path: Path) -> list[str]:
     return found
 
 
+#: Where the values of a stage are defined, beside the `nodes.py` of rooms.
+VALUES = ("assign/extents.py", "assign/iterations.py", "loops/how.py", "schedule/decisions.py", "shape/subscripts.py")
+
+
+def loose_nodes() -> list[str]:
+    """Nodes that can be written to, or hold functions: no plain values, which are printed, compared and hashed."""
+    found = []
+    for path in (*sorted(WEFT.glob("*/nodes.py")), *(WEFT / one for one in VALUES)):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                made = [one for one in map(ast.unparse, node.decorator_list) if one.startswith("dataclass")]
+                fields = [ast.unparse(one.annotation) for one in node.body if isinstance(one, ast.AnnAssign)]
+                if any("frozen=True" not in one for one in made) or any("Callable" in one for one in fields):
+                    found.append(f"{path.relative_to(WEFT)} {node.name}")
+    return found
+
+
 def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     python_path = os.pathsep.join([*map(str, path), str(SRC)])
     env = {**os.environ, "PYTHONPATH": python_path}
@@ -150,6 +167,11 @@ def test_no_unfinished_markers_in_sources() -> None:
 def test_what_a_test_wants_otherwise_is_an_option() -> None:
     """But for the flags of the C compiler, which are part of a key, and what is not weft's."""
     assert patched_constants() == ["build.FLAGS", "build.ctypes.CDLL"]
+
+
+def test_stages_are_plain_values() -> None:
+    """But for the cell of a name, which may be said after a tensor is made."""
+    assert loose_nodes() == ["assign/nodes.py NodeName"]
 
 
 def test_passes_hold_no_numbers_but_those_that_nobody_chooses() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 from weft.errors import NoSuchName, WeftError
 
@@ -284,6 +285,15 @@ def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
     return WeftError(
         f"np.{function} works on arrays, and {what} is still to be computed", fix="; ".join(filter(None, (own, value)))
     )
+
+
+def without_bits(sign: str, instead: str) -> Callable[..., NoReturn]:
+    """An operator that tensors lack: NumPy's works on bits, and those who write it mean the truth of comparisons."""
+
+    def refused(*_: object) -> NoReturn:
+        raise WeftError(f"tensors have no `{sign}`: truths are the numbers 0 and 1", fix=f"write {instead}")
+
+    return refused
 
 
 def not_pickled(what: str) -> WeftError:

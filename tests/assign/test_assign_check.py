@@ -297,3 +297,25 @@ BESIDE = {
 @pytest.mark.parametrize("name", BESIDE)
 def test_tensors_that_may_stretch(name: str) -> None:
     assert warned(BESIDE[name]().forward) == []
+
+
+def test_data_without_a_batch_that_a_parameter_takes_whole_is_noticed() -> None:
+    x, w = wf.data(np.ones((100, 3)), label="x"), wf.param("w", o=2)
+    (told,) = warned((w @ x).forward)
+    assert str(told.message).startswith(
+        "`x` is 100,3, without a batch axis, and `w` maps all of it at once: one example"
+    )
+    assert "say so: wf.data(…, batch=1); if it is one example, give `w` its inputs: i=(100, 3)" in str(told.message)
+    (told,) = warned(wf.nn.linear(x, o=2, label="layer").forward)
+    assert "`layer.w` maps all of it" in str(told.message)
+
+
+def test_what_is_one_example_by_its_looks_is_not_noticed() -> None:
+    quiet = [
+        wf.param("given", i=(100, 3), o=2) @ wf.data(np.ones((100, 3))),
+        wf.param("examples", o=2) @ wf.data(np.ones((100, 3)), batch=1),
+        wf.param("row", o=2) @ wf.data(np.ones(3)),
+        wf.param("one", o=2) @ wf.data(np.ones((1, 3))),
+        wf.data(np.ones((2, 4, 3)), input=2) @ wf.data(np.ones((4, 3))),
+    ]
+    assert not any(warned(one.forward) for one in quiet)

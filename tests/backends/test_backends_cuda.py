@@ -16,6 +16,7 @@ from standins.gpu import StandIn
 from weft.backends import Backend, KernelCall, Lasting, Placing, Played, Pooling, Prompt
 from weft.backends.cuda import store
 from weft.backends.cuda.gpu_kernels import language_of
+from weft.backends.cuda.source import BlockMap
 from weft.loops import Buffer, Grid, Lanes, Product, Simt, parse
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 from weft.schedule.decisions import read_decisions
@@ -223,6 +224,22 @@ def test_kernels_get_their_pointers_in_order_and_nulls_after_them(gpu: StandIn) 
     np.testing.assert_allclose(ctx[w * 3.0 - x], [3, 2, 1])
     assert {launch[1:] for launch in gpu.launches} == {(7, 128, 0)}
     assert gpu.failure is None
+
+
+def test_kernels_get_tensor_maps_of_memory_as_it_is_bound(
+    gpu: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first buffer of each kernel, after its pointers; and so in a later process, from what is kept."""
+    gpu.maps = (BlockMap(0, "float32", (2, 8), (2, 8), box=(2, 4), swizzle=3),)
+    for _ in range(2):
+        x = wf.data(np.arange(16, dtype=np.float32).reshape(2, 8))
+        ctx = wf.Context(gpu.backend(tmp_path))
+        np.testing.assert_allclose(ctx[x * 3.0], 3 * np.arange(16).reshape(2, 8))
+        assert gpu.failure is None
+        assert "map 73" in gpu.calls(), "of the element type float32, with 128 bytes swizzled"
+        assert gpu.mapped.pop() == (2, 8, 8, 1)
+        monkeypatch.setattr(store, "_known", {})
+    assert len(gpu.compiled) == 1
 
 
 def test_another_static_index_is_a_copy_and_not_another_graph(gpu: StandIn) -> None:

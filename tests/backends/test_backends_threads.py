@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -250,6 +251,37 @@ int main(void)
 def test_sleepers_are_woken_for_what_took_long(tmp_path: Path) -> None:
     """Also where there are but two chunks, and the second is shorter."""
     assert run_team(SLEEPERS, tmp_path).returncode == 0
+
+
+#: Seven chunks, the last shorter, of which each takes a millisecond: whose they are, and how often each was done.
+ENDS = """
+static pthread_t caller;
+static char who[8];
+static void part(const void *of, int64_t first, int64_t end, char *scratch)
+{
+    who[first / 3] = who[first / 3] ? '2' : pthread_equal(pthread_self(), caller) ? 'c' : 'w';
+    for (int64_t end = weft_now() + 1000000; weft_now() < end;) {}
+}
+int main(void)
+{
+    static char scratch[2 * 64];
+    int64_t took = 0;
+    caller = pthread_self();
+    for (int run = 0; run < 20; run++) {
+        for (int at = 0; at < 7; at++) who[at] = 0;
+        weft_share(&(weft_work){part, 0, 20, 3, scratch, 64, &took}, 2, 1000000000);
+        puts(who);
+    }
+    return 0;
+}
+"""
+
+
+def test_the_caller_works_from_the_front_and_others_from_the_back(tmp_path: Path) -> None:
+    """Whoever is slower, each has the same end in every round, and each chunk is done once."""
+    found = run_team(ENDS, tmp_path).stdout.split()
+    assert all(re.fullmatch("c*w*", one) and len(one) == 7 for one in found)
+    assert wf.Machine.here().cores < 2 or any("w" in one for one in found)
 
 
 def run_team(main: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -75,6 +75,9 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
         zeros(100, 64, label="a", dtype=ml_dtypes.float8_e4m3fn),
         zeros(64, 70, label="b", dtype=ml_dtypes.float8_e5m2),
     ),
+    "mapped_product": lambda: wf.einsum(
+        "b,i,k;b,k,j=>b,i,j", zeros(3, 1000, 256, label="a"), zeros(3, 256, 1032, label="b")
+    ),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,
@@ -105,6 +108,17 @@ def test_text(name: str, golden: Callable[..., None]) -> None:
     golden("\n\n".join(f"{line}\n{one.text}" for line, one in zip(launched, found, strict=True)))
 
 
+def test_only_some_architectures_copy_blocks() -> None:
+    """The text for an older GPU loads cell by cell; tensor cores that round take factors with sums side by side."""
+    for architecture, products, loaded in ((80, "float32", 0), (90, "float32", 2), (100, "tf32", 2), (80, "tf32", 0)):
+        result = PROGRAMS["mapped_product"]().named("y")
+        options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture), products=products)
+        routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=options)
+        source = source_of(routine.kernels[-1])
+        assert (len(source.maps), source.text.count(".load([")) == (loaded, loaded)
+        assert source.text.count("tl.trans(map1") == (products == "tf32" and loaded > 0)
+
+
 COMPILING = """
     import pickle, sys
     from weft.backends.cuda.triton_build import compile_triton
@@ -113,6 +127,8 @@ COMPILING = """
         assert made.cubin[:4] == b"\\x7fELF", source.text
         assert (made.entry, made.programs, made.threads, made.trailing) == (
             source.entry, source.programs, 32 * source.warps, 2)
+        assert all(0 < box <= block for one in made.maps for box, block in zip(one.box, one.block, strict=True))
+        assert [one.block for one in made.maps] == [one.block for one in source.maps]
         print(source.entry, architecture, made.shared)
 """
 
@@ -124,7 +140,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
     every += [(one, "sm_80") for name in ("softmax", "product", "attention") for one in sources(PROGRAMS[name]())]
-    every += [(one, "sm_100") for name in ("rows", "narrow_product", "attention") for one in sources(PROGRAMS[name]())]
+    newest = ("rows", "narrow_product", "mapped_product", "attention")
+    every += [(one, "sm_100") for name in newest for one in sources(PROGRAMS[name]())]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(
@@ -299,3 +316,21 @@ def test_what_is_read_is_loaded_before_anything_is_stored() -> None:
         "tl.store(x2 ",
     ]
     assert "x0" not in "".join(lines[:2])
+
+
+def test_a_cell_that_is_stored_again_is_stored_once() -> None:
+    """Its own lane has the value; where others look at it in between, it is stored for them."""
+    text = """
+        x: float32[8, 64]
+        y: float32[8, 64]
+        for i in range(8):
+            for j in range(64):
+                x[i, j] += y[i, j]
+                x[i, j] += y[i, j]
+            for k in range(64):
+                y[i, k] = x[i, AT]
+            for l in range(64):
+                x[i, l] = x[i, l] * 2.0
+    """
+    assert on_a_grid(text.replace("AT", "k")).text.count("tl.store(x0") == 1
+    assert on_a_grid(text.replace("AT", "63 - k")).text.count("tl.store(x0") == 2

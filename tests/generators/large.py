@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 import weft as wf
-from weft.backends.interp import Interp
-from weft.loops import Ahead, Bypass, Collapse, Jam, MalformedLoops, Parallel, Product, Registers, Unroll, Vector
+from backends.interpreted import OnProcessor
+from weft.loops import MalformedLoops
 
 #: What keeps the axis that it works along, and what ends with it.
 KEEPING: dict[str, Callable[[wf.Tensor], wf.Tensor]] = {
@@ -34,18 +34,6 @@ ENDING: dict[str, Callable[[wf.Tensor], wf.Tensor]] = {
 }
 
 
-class Compiling(Interp):
-    """The oracle, given kernels as a processor is; they are checked, and never run here."""
-
-    @property
-    def fuses(self) -> bool:
-        return True
-
-    @property
-    def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass])
-
-
 def check(rng: np.random.Generator) -> None:
     sizes = [int(one) for one in rng.choice([1, 3, 8, 33, 64, 128], int(rng.choice([0, 1, 2, 2, 3, 3])))]
     shape = (*sizes, int(rng.choice([7, 200, 513, 1024, 4096])))
@@ -59,6 +47,6 @@ def check(rng: np.random.Generator) -> None:
     options = wf.config.options.but(machine=machine, verify=True)
     for code, kept in ((x.forward, [x]), (wf.grad_update(loss), [loss])):
         try:
-            wf.Context(Compiling()).compile(code, keep=kept, options=options)
+            wf.Context(OnProcessor()).compile(code, keep=kept, options=options)
         except (wf.WeftError, MalformedLoops) as error:
             raise AssertionError(f"{' '.join(names)} of {list(shape)} on {machine.cores} cores") from error

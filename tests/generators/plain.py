@@ -15,25 +15,17 @@ from typing import Any
 import numpy as np
 
 import weft as wf
+from backends.interpreted import Fusing
 from comprehension.programs import grown
 from comprehension.running import definition, is_real, several
 from generators.comprehensions import quietly
 from generators.reading import Drawn
 from weft.assign import Code, Fingerprint, complete
 from weft.assign.definitions import initial
-from weft.backends.interp import Interp
 from weft.runtime.initial_values import is_computed
 
 #: What leads to nothing else.
 _LEAVES = (str, bytes, int, float, np.generic, np.ndarray, type(None), Enum, type, BaseException)
-
-
-class Fusing(Interp):
-    """The oracle, given kernels instead of nests."""
-
-    @property
-    def fuses(self) -> bool:
-        return True
 
 
 def check(rng: np.random.Generator) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import weft as wf
+from backends.interpreted import Fusing
 from weft.backends.interp import Interp
 from weft.einsum import parse_spec, show_spec
 from weft.ops import OPS
@@ -17,14 +18,6 @@ SIZES = {"u": 3, "v": 4, "w": 2, "b": 3, "c": 2, "d": 2, "k": 2}
 LOOPS = "bcd"
 #: How an axis that is looked up may be written, and how large it is.
 AXES = {"{0}": lambda size: size, "2*{0}+1": lambda size: 2 * size, "{0}<+k": lambda size: size + 1}
-
-
-class Fusing(Interp):
-    """The oracle, given kernels instead of nests."""
-
-    @property
-    def fuses(self) -> bool:
-        return True
 
 
 def check(rng: np.random.Generator) -> None:

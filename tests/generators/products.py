@@ -1,7 +1,8 @@
 """Products whose factors are rounded: every way to run them rounds the same numbers, and adds them up as they are.
 
 Matrices in any layout, with a function of one of them before the product, and their gradients, in which what comes back
-is rounded once more. The answer is NumPy's, of rounded factors in double precision.
+is rounded once more. The answer is NumPy's, of rounded factors in double precision. What is decided about kernels is
+given as it prints, and decides the same.
 """
 
 from __future__ import annotations
@@ -24,27 +25,34 @@ LAYOUTS = {
 
 def check(rng: np.random.Generator) -> None:
     products, spec = str(rng.choice(list(ROUNDED))), str(rng.choice(list(LAYOUTS)))
-    sizes = {letter: int(rng.choice([2, 7, 17, 33])) for letter in "ijk"}
+    sizes = {letter: int(rng.choice([1, 2, 7, 17, 33])) for letter in "ijk"}
     shapes = [tuple(sizes[one] for one in operand) for operand in spec.partition(" =>")[0].split("; ")]
     a, b = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
     before = bool(rng.random() < 0.5)
 
-    def rounded(array: np.ndarray) -> np.ndarray:
-        return array.astype(np.float32).astype(ROUNDED[products]).astype(np.float64)
+    def rounded(array: np.ndarray, summed: str) -> np.ndarray:
+        """A factor as a contraction takes it: one that adds up several products, and uses a factor several times."""
+        contracts = sizes[summed] > 1 and any(sizes[one] > 1 for one in sizes if one != summed)
+        return array.astype(np.float32).astype(ROUNDED[products] if contracts else np.float32).astype(np.float64)
 
     p, q = (wf.param(name, o=one.shape, init=one) for name, one in (("p", a), ("q", b)))
     out = wf.einsum(spec, wf.relu(p) if before else p, q)
     loss = wf.einsum("... => 0", out * out)
-    left, right = rounded(np.maximum(a, 0) if before else a), rounded(b)
-    product = np.einsum(LAYOUTS[spec], left, right)
+    given = np.maximum(a, 0) if before else a
+    product = np.einsum(LAYOUTS[spec], rounded(given, "k"), rounded(b, "k"))
     (one, other), to = LAYOUTS[spec].split("->")[0].split(","), LAYOUTS[spec].split("->")[1]
-    back = rounded(2 * product)
-    d_p = np.einsum(f"{to},{other}->{one}", back, right) * (a > 0 if before else 1)
-    d_q = np.einsum(f"{to},{one}->{other}", back, left)
+    back = 2 * product
+    d_p = np.einsum(f"{to},{other}->{one}", rounded(back, "j"), rounded(b, "j")) * (a > 0 if before else 1)
+    d_q = np.einsum(f"{to},{one}->{other}", rounded(back, "i"), rounded(given, "i"))
     options = wf.config.options.but(**drawn(rng), products=products)
     for backend in ("interp", "cc", OnGrid()):
         ctx = wf.Context(backend)
-        ctx.compile(wf.grad_update(loss), keep=[out, p.grad, q.grad], options=options)()
+        step = ctx.compile(wf.grad_update(loss), keep=[out, p.grad, q.grad], options=options)
+        if backend != "interp" and step.compiled.request.fuses:
+            decided = step.decisions()
+            step.decide({number: one.texts for number, one in enumerate(decided)})  # as it is printed, it is read
+            assert step.decisions() == decided, options
+        step()
         shown = f"{spec} of {shapes} in {products}{', of relu' * before}, on {backend}\n{options}"
         np.testing.assert_allclose(ctx[out], product, rtol=1e-5, atol=1e-4, err_msg=shown)
         digits = 1e-5 if products == "float32" else 2e-2  # what comes back may be rounded to the number beside

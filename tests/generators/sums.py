@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isqrt
 
 import ml_dtypes
 import numpy as np
@@ -64,7 +65,10 @@ def _over_axes(rng: np.random.Generator, dtype: str, fill: str) -> None:
                 found = wf.einsum("...|... => 0", found)
                 exact = _again(exact, bound)
                 bound = _bound(found.dtype, exact)
-            value = wf.Context(backend)[found]
+            ctx = wf.Context(backend)
+            if product and " in blocks of " in ctx.compile(wf.seq(), keep=[found]).show("kernels"):
+                bound = bound + exact.terms * EPSILON / 2 * exact.sizes
+            value = ctx[found]
         off = np.abs(value.astype(np.longdouble) - exact.value)
         what = f"{spec!r} of {shapes} {dtype}, {fill}, {again=}, {backend}, {optimise=}"
         assert ((off <= bound) | np.isinf(bound)).all(), f"{what}: off by {np.nanmax(off / bound)} of what is promised"
@@ -75,23 +79,37 @@ def _over_steps(rng: np.random.Generator, dtype: str, fill: str) -> None:
     shape = int(10 ** rng.uniform(1, 3.3)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
     array = FILLS[fill](rng, shape).astype(getattr(ml_dtypes, dtype, dtype))
     recompute = (False, False, 1, True)[int(rng.integers(4))]
+    reverse = bool(rng.random() < 0.5)
     p = wf.param("p", o=shape[-1], init=1.0)
     hs, _ = wf.scan(
         lambda h, x: h * 0.0 + p * x,
         wf.data(array, batch=2),
         init=0.0,
-        reverse=bool(rng.random() < 0.5),
+        reverse=reverse,
         recompute=recompute,
     )
     found = wf.grad(wf.einsum("...|... => 0", hs), p)
     exact = _exact("t, b, i, => i,", [array])
-    bound = _bound(found.dtype, exact)
+    bound = _bound(found.dtype, exact) + _of_parts(array, reverse, recompute)
     for backend, optimise in (("interp", True), ("cc", bool(rng.random() < 0.75))):
         with wf.config.using(optimise=optimise):
             value = wf.Context(backend)[found]
         off = np.abs(value.astype(np.longdouble) - exact.value)
         what = f"{shape} {dtype}, {fill}, {recompute=}, {backend}, {optimise=}"
         assert ((off <= bound) | np.isinf(bound)).all(), f"{what}: off by {np.nanmax(off / bound)} of what is promised"
+
+
+def _of_parts(array: np.ndarray, reverse: bool, recompute: bool | int) -> np.ndarray:
+    """What rounding adds where steps that are computed again fill no last segment: these and the rest are two sums."""
+    steps, stored = len(array), ml_dtypes.finfo(array.dtype)
+    root = isqrt(steps)
+    even = any(steps % every == 0 for every in range(root // 2 + 1, 2 * root + 1))
+    rest = 0 if even or recompute is not True else steps % root
+    if not rest or str(array.dtype) in ("float32", "float64"):
+        return np.zeros(())
+    along = array[::-1] if reverse else array
+    parts = (np.abs(one.astype(np.float64).sum((0, 1))) for one in (along[: steps - rest], along[steps - rest :]))
+    return sum((float(stored.eps) * one + float(stored.smallest_subnormal) for one in parts), np.zeros(()))
 
 
 def _cancelling(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

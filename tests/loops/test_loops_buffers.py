@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
+from backends.interpreted import Fusing
 from effort import tries
-from schedule.test_schedule_random import OPTIMISERS, Fusing
+from schedule.test_schedule_random import OPTIMISERS
 from tensor.differences import total
 from tensor.models import Model, models
 from weft.assign.scratch import accumulation_buffer, before

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import weft as wf
+from backends.interpreted import OnProcessor
+from backends.triton_interpreted import OnGrid
 from effort import tries
 from loops.programs import ACCUMULATING, FLOATS, GIVEN, SIGNED, UNSIGNED, Sample, samples
 from schedule.programs import PROGRAMS
 from tensor.differences import total
 from tensor.models import Model, models
 from weft.affine import Affine
+from weft.backends import Backend
 from weft.errors import WeftError
 from weft.loops import (
     Buffer,
@@ -28,6 +33,7 @@ from weft.loops import (
     Program,
     Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -43,8 +49,10 @@ from weft.loops import (
     typed,
 )
 from weft.loops.interp import run
-from weft.loops.walk import top_down
+from weft.loops.show import buffer_names
+from weft.loops.walk import retargeted, top_down
 from weft.ops import OPS, Call, Num
+from weft.schedule.gpu_model import USUAL_GPU
 
 AT_I = Affine.of("i")
 X, Y = Buffer(0, "x", (4, 3), "float32"), Buffer(1, "y.grad", (4,), "float16")
@@ -65,7 +73,19 @@ def reads_back(program: Program, given: dict[str, int] | None = None) -> None:
     assert without_remarks(back) == without_remarks(program), show(program)
     assert show(back) == show(program)
     text = declared(program, given)
-    assert declared(parse(text), given) == text
+    alone = parse(text)
+    assert declared(alone, given) == text
+    assert without_remarks(alone) == renumbered(without_remarks(program)), text
+
+
+def renumbered(program: Program) -> Program:
+    """A program whose buffers are known by their order alone, as where a text declares them."""
+    names = enumerate(buffer_names(buffers_of(program)).items())
+    known = {
+        one: Buffer(at, name, one.shape, one.dtype, Role.PRIVATE if one.role is Role.PRIVATE else Role.TENSOR)
+        for at, (one, name) in names
+    }
+    return Program(retargeted(program.body, lambda buffer, at: (known[buffer], at)))
 
 
 def all_read_back(routine: wf.Routine, given: dict[str, int] | None = None) -> None:
@@ -88,21 +108,34 @@ def test_random_programs_read_back(sample: Sample) -> None:
     reads_back(sample.program, GIVEN)
 
 
-@pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_kernels_read_back_after_every_pass(name: str) -> None:
+@pytest.mark.parametrize("on", ["processor", "GPU"])
+def test_kernels_read_back_after_every_pass(name: str, on: str) -> None:
     sample = PROGRAMS[name]()
-    routine = wf.Context("cc").compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
+    ctx = wf.Context(OnProcessor() if on == "processor" else OnGrid())
+    all_read_back(ctx.compile(sample.code, keep=sample.keep))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_sweeps_read_back_after_every_pass(masked: bool) -> None:
+    """Attention and its gradient a block of columns at a time, with what each row has for itself."""
+    q, k, v = (wf.param(name, o=(24, 3), init=0.5) for name in "qkv")
+    scores = wf.einsum("te; se => t | s", q, k)
+    seen = wf.where(wf.nn.causal_mask(24), scores, -1e9) if masked else scores
+    loss = total(wf.einsum("t | s; se => t | e", wf.softmax(seen), v))
+    gpu = replace(USUAL_GPU, swept_columns=8, swept_single=((16, 16, 2),), multiprocessors=1, bytes_per_s=1e6)
+    routine = wf.Context(OnGrid()).compile(wf.grad_update(loss), options=wf.CompileOptions(gpu=gpu))
+    assert any("private " in declared(Program(kernel.body)) for kernel in routine.kernels)
     all_read_back(routine)
 
 
-@settings(max_examples=tries(12), suppress_health_check=list(HealthCheck))
-@given(models())
-def test_models_read_back_after_every_pass(sample: tuple[Model, wf.Tensor]) -> None:
+@settings(max_examples=tries(8), suppress_health_check=list(HealthCheck))
+@given(models(), st.sampled_from([OnProcessor(), OnGrid()]))
+def test_models_read_back_after_every_pass(sample: tuple[Model, wf.Tensor], backend: Backend) -> None:
     model, tensor = sample
     loss = total(tensor)
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
-    routine = wf.Context("interp").compile(code, bindings=list(model.bound))
+    routine = wf.Context(backend).compile(code, bindings=list(model.bound))
     given = {index.name: index.size for index in model.bound}
     all_read_back(routine, given)
 

@@ -98,6 +98,91 @@ def test_lenet() -> None:
     assert [p.label for p in model.params[:3]] == ["lenet.conv1.kernel", "lenet.conv1.bias", "lenet.conv2.kernel"]
 
 
+def resnet_block(x: np.ndarray, p: Arrays, at: str, stride: int = 1) -> np.ndarray:
+    inner = conv_bn(relu(conv_bn(x, p, f"{at}.first", stride)), p, f"{at}.second")
+    return relu(inner + (conv_bn(x, p, f"{at}.shortcut", stride) if f"{at}.shortcut.conv.kernel" in p else x))
+
+
+def mobile_block(x: np.ndarray, p: Arrays, at: str, stride: int = 1) -> np.ndarray:
+    wide = np.clip(conv_bn(x, p, f"{at}.expand"), 0, 6) if f"{at}.expand.conv.kernel" in p else x
+    kernel = p[f"{at}.depthwise.kernel"][:, None, ..., None]
+    deep = np.clip(norm(conv(wide, kernel, axes=2, groups=len(kernel), stride=stride), p, f"{at}.bn"), 0, 6)
+    y = conv_bn(deep, p, f"{at}.project")
+    return x + y if x.shape == y.shape else y
+
+
+def linear(x: np.ndarray, p: Arrays, at: str) -> np.ndarray:
+    return x.reshape(len(x), -1) @ p[f"{at}.w"].reshape(len(p[f"{at}.b"]), -1).T + p[f"{at}.b"]
+
+
+def vgg(x: np.ndarray, p: Arrays) -> np.ndarray:
+    for at in ("stage1.conv1", "pool", "stage2.conv1", "stage2.conv2", "pool"):
+        x = pool(x, np.max, axes=2, size=2, stride=2) if at == "pool" else relu(conv_bn(x, p, at))
+    return linear(relu(linear(x, p, "fc1")), p, "logits")
+
+
+def small_resnet(x: np.ndarray, p: Arrays) -> np.ndarray:
+    x = resnet_block(relu(conv_bn(x, p, "stem")), p, "stage1.block1")
+    x = resnet_block(resnet_block(x, p, "stage2.block1", 2), p, "stage2.block2")
+    return linear(x.mean((1, 2)), p, "logits")
+
+
+def large_resnet(x: np.ndarray, p: Arrays) -> np.ndarray:
+    x = pool(relu(conv_bn(x, p, "stem", 2)), np.max, axes=2, size=3, stride=2, padded=True)
+    return linear(resnet_block(x, p, "stage1.block1").mean((1, 2)), p, "logits")
+
+
+def mobilenet(x: np.ndarray, p: Arrays) -> np.ndarray:
+    x = np.clip(conv_bn(x, p, "stem", 2), 0, 6)
+    x = mobile_block(x, p, "stage1.block1")
+    x = mobile_block(mobile_block(x, p, "stage2.block1", 2), p, "stage2.block2")
+    return linear(np.clip(conv_bn(x, p, "head"), 0, 6).mean((1, 2)), p, "logits")
+
+
+def mobile_cnn(x: np.ndarray, p: Arrays) -> np.ndarray:
+    x = relu(conv_bn(x, p, "conv_init", 2))
+    for at, stride in (("dw1", 1), ("dw2", 2), ("dw3", 1), ("dw4", 2)):
+        kernel = p[f"{at}.dw_kernel"][:, None, ..., None]
+        deep = conv(x, kernel, axes=2, groups=len(kernel), stride=stride)
+        x = relu(deep @ p[f"{at}.pw_kernel"].T + p[f"{at}.bias"])
+    return linear(norm(x, p, "bn_final").mean((1, 2)), p, "classifier")
+
+
+def sokoban(x: np.ndarray, p: Arrays) -> np.ndarray:
+    for at in ("conv1", "conv2", "conv3"):
+        x = relu(conv_bn(x, p, at))
+    return linear(x.mean((1, 2)), p, "action") + linear(x.mean((1, 2)), p, "value")
+
+
+@wf.op
+def both_heads(x: wf.Tensor, *, model: wf.Layer) -> wf.Tensor:
+    """The sum of what a model of two results gives."""
+    action, value = model(x)
+    return action + value  # type: ignore[no-any-return]
+
+
+WHOLE = {
+    "vgg": (wf.nn.vgg(num_classes=3, stages=[(1, 2), (2, 3)], hid_dims=[4], label="vgg"), vgg),
+    "small resnet": (wf.nn.resnet(num_classes=3, blocks=[1, 2], channels=2, stem="small", label="r"), small_resnet),
+    "large resnet": (wf.nn.resnet(num_classes=3, blocks=[1], channels=3, label="r"), large_resnet),
+    "mobilenet": (
+        wf.nn.mobilenet(num_classes=3, width_mult=0.1, stages=[(1, 8, 1, 1), (1, 8, 2, 2)], head=4, label="m"),
+        mobilenet,
+    ),
+    "mobile_cnn": (wf.nn.mobile_cnn(num_classes=3, width_mult=0.05, label="m"), mobile_cnn),
+    "sokoban_cnn": (
+        both_heads(model=wf.nn.sokoban_cnn(num_actions=3, channels=3, label="s")),
+        lambda x, p: sokoban(x, {name.removeprefix("model."): one for name, one in p.items()}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_model_and_its_gradient(name: str) -> None:
+    model, reference = WHOLE[name]
+    check(model, reference, np.random.default_rng(3).normal(size=(2, 8, 8, 2)))
+
+
 MODELS = {
     "lenet": wf.nn.lenet(num_classes=3, channels=[4], hid_dims=[8], label="lenet"),
     "vgg": wf.nn.vgg(num_classes=3, stages=[(1, 4), (2, 8)], hid_dims=[5], rate=0.1, label="vgg"),

@@ -143,10 +143,13 @@ x = wf.data(IMAGES[2], batch=1, label="x")
             lambda: wf.nn.conv2d(x, out_channels=2, stride=0),
             "conv2d takes a whole number from 1 on for `stride`, not 0",
         ),
-        (lambda: wf.nn.conv2d(x, out_channels=2, stride=3), "size 8 is not a multiple of the stride 3"),
+        (
+            lambda: wf.nn.conv2d(x, out_channels=2, stride=3),
+            "conv2d moves padded windows by 3, and the height of `x` is 8: 8 is not a multiple of 3",
+        ),
         (
             lambda: wf.nn.conv2d(x, out_channels=2, stride=2, padded=False),
-            "windows of 3 with stride 2 do not tile an axis of 8: 8 - 3 is not a multiple of 2",
+            "conv2d moves windows of 3 by 2, and the height of `x` is 8: 8 - 3 is not a multiple of 2",
         ),
         (
             lambda: wf.nn.conv2d(x, out_channels=3, groups=2),
@@ -168,13 +171,35 @@ x = wf.data(IMAGES[2], batch=1, label="x")
             "conv_transpose2d takes a whole number from 1 on for `kernel_size`, not -1",
         ),
         (lambda: wf.nn.max_pool2d(x, window_size=0), "max_pool2d takes a whole number from 1 on for `window_size`"),
-        (lambda: wf.nn.avg_pool2d(x, window_size=3), "windows of 3 with stride 3 do not tile an axis of 8"),
+        (
+            lambda: wf.nn.avg_pool2d(x, window_size=3),
+            "avg_pool2d moves windows of 3 by 3, and the height of `x` is 8: 8 - 3",
+        ),
+        (
+            lambda: wf.nn.conv2d(x, out_channels=1, kernel_size=9, padded=False),
+            "conv2d has windows of 9, and the height",
+        ),
     ],
 )
 def test_wrong_use_is_told(wrong: object, what: str) -> None:
     with pytest.raises(wf.WeftError) as caught:
         wrong()  # type: ignore[operator]
     assert caught.value.what.startswith(what)
+
+
+@pytest.mark.parametrize("size", [1, None])
+def test_a_pool_of_too_few_places_is_told_by_its_name(size: int | None) -> None:
+    """Also where the batch is open, and after pools that left one place."""
+    few = (
+        wf.input("few", b="batch", o=(3, 3, 2))
+        if size is None
+        else wf.data(np.ones((2, 4, size, 2)), batch=1, label="few")
+    )
+    place, label = ("width", "few") if size else ("height", "max_pool2d.few")
+    with pytest.raises(wf.ShapeError) as caught:
+        wf.nn.max_pool2d(few if size else wf.nn.max_pool2d(few, window_size=3))
+    assert caught.value.what == f"max_pool2d has windows of 2, and the {place} of `{label}` is 1"
+    assert caught.value.fix.startswith("take larger images, fewer pools before it, or a smaller window_size")
 
 
 def test_channels_that_come_first_are_noticed() -> None:

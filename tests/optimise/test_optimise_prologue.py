@@ -31,8 +31,9 @@ def nest(core: str, loops: str = "ikj") -> str:
 
 
 PRODUCT = nest("c[i, j] += a[i, k] * f[k, j]")
+WINDOW = nest("if 0 <= i + k - 1 < 32:\n                c[i, j] += a[k, j] * f[i + k - 1, j]")
 COLUMNS = Verdict(False, "computed as `c` packs it")
-STORED = Verdict(True, "read 32 times")
+STORED, FEW = Verdict(True, "read 32 times"), Verdict(True, "read 5 times")
 #: What computes f, what reads it, and the verdict on it.
 CASES = {
     "columns": (nest("f[k, j] = relu(b[k, j])", "kj"), PRODUCT, COLUMNS),
@@ -64,6 +65,13 @@ CASES = {
         "for k in range(32):\n    for j in range(32):\n        if 0 <= k - 1 < 9:\n            f[k, j] = b[k, j] * 2.0",
         PRODUCT,
         STORED,
+    ),
+    "a window, copied": (nest("f[k, j] = b[k, j]", "kj"), WINDOW, Verdict(False, "nothing to compute")),
+    "a window, computed": (nest("f[k, j] = relu(b[k, j])", "kj"), WINDOW, FEW),
+    "another window than the copy": (
+        nest("f[k, j] = b[k, j]", "kj").replace("k in range(32)", "k in range(31)"),
+        WINDOW,
+        FEW,
     ),
     "moved": ("for k in range(31):\n    for j in range(32):\n        f[k + 1, j] = b[k, j] * 2.0", PRODUCT, STORED),
     "partly side by side": (nest("f[k, j] = b[k, j] + d[j, k]", "kj"), PRODUCT, STORED),

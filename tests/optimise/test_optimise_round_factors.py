@@ -34,6 +34,23 @@ def test_a_sum_of_squares_is_no_contraction() -> None:
     assert after(before) == before
 
 
+@pytest.mark.parametrize("sizes", [(1, 5, 6), (4, 5, 1), (1, 1, 6), (1, 1, 1), (4, 1, 6)])
+def test_a_contraction_adds_up_several_products_and_uses_a_factor_again(sizes: tuple[int, int, int]) -> None:
+    """However it is written: a comprehension has loops over axes of 1, an einsum has none."""
+    rows, columns, terms = sizes
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((rows, terms), np.float32), rng.standard_normal((terms, columns), np.float32)
+    contracts = terms > 1 and rows * columns > 1
+    meant = rounded(a, "bfloat16" if contracts else "float32") @ rounded(b, "bfloat16" if contracts else "float32")
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    x, y = wf.data(a), wf.data(b)
+    for product in (wf.einsum("ik;kj=>ij", x, y), wf.tc.define(text).f(x, y)):
+        for backend in ("interp", "cc"):
+            ctx = wf.Context(backend)
+            ctx.compile(wf.seq(), keep=[product], options=wf.CompileOptions(products="bfloat16"))()
+            np.testing.assert_allclose(ctx[product], meant, rtol=1e-5, atol=1e-6)
+
+
 def test_what_is_narrow_is_not_rounded_twice() -> None:
     before = """
 for i in range(4):

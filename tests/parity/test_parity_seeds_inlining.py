@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from schedule.test_schedule_random import Fusing
+from backends.interpreted import Fusing
 from weft.assign import Code
 
 X = np.linspace(-1, 1, 5)

@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from backends.interpreted import Fusing
 from generators.nests import PLACES
 from loops.programs import Sample as LoopSample, samples
 from schedule.kernels import at, floats, loop, plus, read, store
 from schedule.test_schedule_canonical import names_in, renamed
-from schedule.test_schedule_random import Fusing
 from weft.loops import Buffer, Cast, For, Let, Local, Parallel, Program, Read, Remark, Role, Stmt, Vector, check, show
 from weft.loops.walk import bottom_up
 from weft.machine import Machine

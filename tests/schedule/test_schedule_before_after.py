@@ -11,13 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector, buffers_of, check, parse
+from weft.loops import Collapse, Grid, Jam, Lanes, Parallel, Product, Simt, Unroll, Vector, buffers_of, check, parse
 from weft.machine import COMMON
-from weft.schedule import PASSES, Task, show_kernels, stages
+from weft.schedule import GPU_PASSES, PASSES, Task, show_kernels, stages
 from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.gpu_model import USUAL_GPU
 
 PLACES = frozenset((Product, Collapse, Parallel, Jam, Vector, Unroll))
-OPTIONS = DEFAULTS.but(machine=replace(COMMON, cores=2), verify=True)
+LAUNCHES = frozenset((Product, Grid, Lanes, Simt))
+#: A GPU that finds small matrices large.
+GPU = replace(USUAL_GPU, swept_columns=8, swept_single=((16, 16, 2),), multiprocessors=1, bytes_per_s=1e6)
+OPTIONS = DEFAULTS.but(machine=replace(COMMON, cores=2), gpu=GPU, verify=True)
 #: Values that are read often are computed where they are read all the same.
 INLINING = OPTIONS.but(max_visits=64)
 
@@ -141,16 +145,98 @@ for i in range(8):
         y[i, j] = x[i, j] * exp(v[i]) + (x[i, j] * 1 + 0)
 """
 
+LONG_SUMS = """
+x: float32[100000, 4]
+y: float32[4]
+y[...] = 0
+for i in range(100000):
+    for j in range(4):
+        y[j] += x[i, j]
+"""
+ONE_SUM = """
+x: float32[100000]
+y: float32[1]
+y[...] = 0
+for i in range(100000):
+    y[0] += x[i]
+"""
+GRADIENT_OF_WINDOWS = """
+w: float32[16, 3, 8]
+g: float32[4, 32, 16]
+d: float32[4, 32, 8]
+d[...] = 0
+for b in range(4):
+    for t in range(32):
+        for k in range(3):
+            for o in range(16):
+                for c in range(8):
+                    if 0 <= t + k - 1 < 32:
+                        d[b, t + k - 1, c] += g[b, t, o] * w[o, k, c]
+"""
+PADDED_WINDOWS = """
+x: float32[4, 32, 8]
+w: float32[16, 3, 8]
+y: float32[4, 32, 16]
+y[...] = 0
+for b in range(4):
+    for t in range(32):
+        for o in range(16):
+            for k in range(3):
+                for c in range(8):
+                    if 0 <= t + k - 1 < 32:
+                        y[b, t, o] += x[b, t + k - 1, c] * w[o, k, c]
+"""
+ATTENTION = """
+q: float32[24, 3]
+k: float32[24, 3]
+v: float32[24, 3]
+s: float32[24, 24]
+m: float32[24]
+e: float32[24, 24]
+z: float32[24]
+p: float32[24, 24]
+o: float32[24, 3]
+s[...] = 0
+for t in range(24):
+    for u in range(24):
+        for d in range(3):
+            s[t, u] += q[t, d] * k[u, d]
+m[...] = -inf
+for t in range(24):
+    for u in range(24):
+        m[t] max= s[t, u]
+for t in range(24):
+    for u in range(24):
+        e[t, u] = exp(s[t, u] - m[t])
+z[...] = 0
+for t in range(24):
+    for u in range(24):
+        z[t] += e[t, u]
+for t in range(24):
+    for u in range(24):
+        p[t, u] = e[t, u] / z[t]
+o[...] = 0
+for t in range(24):
+    for c in range(3):
+        for u in range(24):
+            o[t, c] += p[t, u] * v[u, c]
+"""
+
 #: For each pass, a program that it changes, and what of it is wanted.
 SAMPLES = {
+    "scatter_to_gather": (GRADIENT_OF_WINDOWS, "d"),
     "order_loops": (PRODUCT, "y"),
     "rematerialise": (HELD_PAST_PRODUCTS, "y"),
     "inline": (SOFTMAX, "y"),
     "simplify_nests": (HIDDEN_PRODUCT, "w"),
     "fuse": (CHAIN, "y"),
     "forward_stores": (SOFTMAX, "y"),
+    "pad_windows": (PADDED_WINDOWS, "y"),
+    "partition": (LONG_SUMS, "y"),
     "simplify": (INVARIANT, "y"),
     "place_contractions": (PRODUCT, "y"),
+    "accumulate_in_lanes": (IN_PLACE, "y"),
+    "widen_sums": (LONG_SUMS, "y"),
     "fold_storage": (SOFTMAX, "y"),
     "plan_memory": (IN_PLACE, "y"),
     "tile": (PRODUCT, "y"),
@@ -161,13 +247,27 @@ SAMPLES = {
 }
 
 
-def around(name: str, text: str, wanted: str) -> tuple[str, str]:
+#: The same of passes for a GPU.
+SAMPLES_ON_GPU = {
+    "forward_fills": (HIDDEN_PRODUCT, "w"),
+    "group_sweeps": (ATTENTION, "o"),
+    "sweep_columns": (ATTENTION, "o"),
+    "join_straight": (ONE_SUM, "y"),
+    "place_contractions": (PRODUCT, "y"),
+    "split_long_sums": (ONE_SUM, "y"),
+    "cut_launches": (ONE_SUM, "y"),
+    "run_on_grid": (SOFTMAX, "y"),
+}
+
+
+def around(name: str, text: str, wanted: str, on_gpu: bool) -> tuple[str, str]:
     """The kernels of a program before and after a pass."""
     program = check(parse(text))
     kept = {one: "wanted" for one in buffers_of(program) if one.name == wanted}
-    task = Task(kept, places=PLACES, options=INLINING if name == "simplify_nests" else OPTIONS)
+    places, passes = (LAUNCHES, GPU_PASSES) if on_gpu else (PLACES, PASSES)
+    task = Task(kept, places=places, options=INLINING if name == "simplify_nests" else OPTIONS)
     before = ""
-    for done, stage in stages(program, task):
+    for done, stage in stages(program, task, passes=passes):
         after = show_kernels(stage.kernels)
         if done == name:
             return before, after
@@ -177,10 +277,18 @@ def around(name: str, text: str, wanted: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_before_and_after(name: str, golden: Callable[..., None]) -> None:
-    before, after = around(name, *SAMPLES[name])
+    before, after = around(name, *SAMPLES[name], on_gpu=False)
     assert before != after
     golden(f"{before}\n\n--- {name} ---\n\n{after}\n", name=name)
 
 
+@pytest.mark.parametrize("name", SAMPLES_ON_GPU)
+def test_before_and_after_on_a_gpu(name: str, golden: Callable[..., None]) -> None:
+    before, after = around(name, *SAMPLES_ON_GPU[name], on_gpu=True)
+    assert before != after
+    golden(f"{before}\n\n--- {name} ---\n\n{after}\n", name=f"gpu_{name}")
+
+
 def test_passes_are_those_of_the_pipeline() -> None:
     assert [one.name for one in PASSES if one.name in SAMPLES] == list(SAMPLES)
+    assert [one.name for one in GPU_PASSES if one.name in SAMPLES_ON_GPU] == list(SAMPLES_ON_GPU)

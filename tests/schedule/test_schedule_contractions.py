@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
+from backends.interpreted import Fusing
 from effort import tries
 from schedule.kernels import add, at, floats, inside, loop, placed, plus, read, staged_in, store
 from schedule.programs import numbers
-from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
+from schedule.test_schedule_random import OPTIMISERS, agree
 from tensor.models import Model, models
 from weft.loops import (
     Buffer,

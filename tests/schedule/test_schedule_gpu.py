@@ -215,11 +215,26 @@ def test_lanes_that_hold_values_keep_their_number() -> None:
     y = wf.softmax(x).named("y")
     kernel = wf.Context(OnGrid()).compile(y.forward, keep=[y]).kernels[0]
     rules = decisions_of(systematic(kernel.body).body)
-    assert {one.what for one in gpu_knobs(systematic(kernel.body).body)} == {"i0 grid block", "i0 grid warps"}
+    ways = gpu_knobs(systematic(kernel.body).body, USUAL_GPU)
+    assert {one.what for one in ways} == {"i0 grid block", "i0 grid warps"}
     fewer = rules.with_how("i0", (Grid(2, 8),))
     assert "on a grid by 2 with 8 warps" in show(Program(with_gpu_decisions(kernel, fewer).body))
     with pytest.raises(MalformedLoops, match="lanes hold values from loop to loop"):
         with_gpu_decisions(kernel, rules.with_how("i1", (Lanes(64),)))
+
+
+def test_whether_the_copy_engine_loads_factors_is_chosen_where_there_is_one() -> None:
+    a, b = (wf.data(np.zeros((1024, 1024), ml_dtypes.bfloat16)) for _ in range(2))
+    y = wf.einsum("i,k;k,j=>i,j", a, b).named("y")
+    kernel = wf.Context(OnGrid()).compile(y.forward, keep=[y]).kernels[0]
+    body = systematic(kernel.body).body
+    (knob,) = (one for one in gpu_knobs(body, USUAL_GPU) if one.what.endswith(" maps"))
+    assert not any(one.what.endswith(" maps") for one in gpu_knobs(body, wf.Gpu(architecture=80)))
+    rules = decisions_of(body)
+    assert (knob.read(rules), knob.values) == (False, (False, True))
+    mapped = show(Program(with_gpu_decisions(kernel, knob.write(rules, True)).body))
+    assert "through tensor maps" in mapped
+    assert "through tensor maps" not in show(Program(with_gpu_decisions(kernel, rules).body))
 
 
 def test_statements_that_share_a_variable_are_one_launch() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+from hypothesis import given, strategies as st
+
 from weft.affine import Affine
 from weft.loops import Buffer, Read
 from weft.ops import Call, Num
-from weft.schedule.hidden_blocks import block_tests, has_all_rows, hidden, visible
+from weft.schedule.hidden_blocks import block_ranges, has_all_rows, hidden, visible
 
 T, S = Affine.of("t"), Affine.of("s")
 
@@ -27,6 +31,35 @@ def test_every_row_must_see_something() -> None:
     assert not has_all_rows(frozenset([T - S + 2, S - T - 3]), rows, columns)
 
 
-def test_a_block_is_visible_where_its_nearest_corner_is() -> None:
-    (test,) = block_tests(frozenset([T - S]), ("t", Affine.of("i") * 16, 16), ("s", Affine.of("j") * 8, 8), 99)
-    assert test.index == Affine.of("i") * 16 - Affine.of("j") * 8 + 15
+def test_ranges_of_blocks_under_a_causal_mask() -> None:
+    rows, columns = ("t", Affine.of("i") * 16, 16, 64), ("s", Affine.of("j") * 8, 8, 64)
+    (whole, seen), (cut, unseen) = block_ranges(frozenset([T - S]), rows, columns)
+    first = Affine.of("i") * 16 - Affine.of("j") * 8
+    assert (seen, unseen) == ({T - S}, frozenset())
+    assert [one.index for one in whole] == [first - 7]
+    assert [one.index for one in cut] == [Affine((), 6) - first, first + 15]
+
+
+def test_without_a_mask_there_is_one_range() -> None:
+    rows, columns = ("t", Affine.of("i") * 16, 16, 64), ("s", Affine.of("j") * 8, 8, 64)
+    assert list(block_ranges(frozenset(), rows, columns)) == [((), frozenset())]
+
+
+coefficients = st.integers(-9, 9)
+
+
+@given(st.sets(st.tuples(coefficients, coefficients, st.integers(-40, 40)), max_size=3))
+def test_every_visible_point_is_in_one_range(drawn: set[tuple[int, int, int]]) -> None:
+    """A block in which some point is visible is in one alone, visible all over as that says; others may be in one."""
+    forms = frozenset(Affine(tuple((k, n) for k, n in ((a, "s"), (b, "t")) if k), c) for a, b, c in drawn)
+    rows, columns = ("t", Affine.of("i") * 4, 4, 12), ("s", Affine.of("j") * 8, 8, 16)
+    ranges = list(block_ranges(forms, rows, columns))
+    for i, j in product(range(3), range(2)):
+        place = {"i": Affine((), i), "j": Affine((), j)}
+        tests = [[(one.index.substitute(place).offset, one.size) for one in some] for some, _ in ranges]  # type: ignore[union-attr]
+        inside = [at for at, some in enumerate(tests) if all(0 <= index < size for index, size in some)]
+        points = [{"t": Affine((), 4 * i + t), "s": Affine((), 8 * j + s)} for t, s in product(range(4), range(8))]
+        seen = [all(form.substitute(point).offset >= 0 for form in forms) for point in points]
+        assert len(inside) <= 1
+        assert inside or not any(seen)
+        assert all(form.substitute(one).offset >= 0 for at in inside for form in ranges[at][1] for one in points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -66,6 +67,12 @@ def check_apart(plan: MemoryPlan) -> None:
             overlap = offset < there + size_of(other) and there < offset + size_of(one)
             assert one == other or not (alive and overlap) or chains[one] == chains[other]
     assert plan.peak <= plan.size <= plan.separate
+
+
+def _sharing(buffer: Buffer, plan: MemoryPlan) -> list[Buffer]:
+    """Those that lie where a buffer lies, at whatever time."""
+    start, end = plan.offsets[buffer], plan.offsets[buffer] + size_of(buffer)
+    return [one for one, at in plan.offsets.items() if one != buffer and at < end and start < at + size_of(one)]
 
 
 def _origin(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
@@ -228,10 +235,10 @@ def test_planned_memory_is_as_good_as_separate_memory(sample: Sample) -> None:
 
 
 @settings(max_examples=15)
-@given(model_samples(), st.booleans(), st.booleans())
-def test_models_run_in_an_arena_full_of_garbage(sample: Sample, fold: bool, in_place: bool) -> None:
+@given(model_samples(), st.booleans(), st.booleans(), st.sampled_from([0, 500, 1 << 20]))
+def test_models_run_in_an_arena_full_of_garbage(sample: Sample, fold: bool, in_place: bool, own_bytes: int) -> None:
     kernels = folded(sample.kernels, sample.kept) if fold else sample.kernels
-    found = planned(kernels, sample.outside, in_place=in_place)
+    found = planned(kernels, sample.outside, in_place=in_place, own_bytes=own_bytes)
     check_apart(found)
     memory = in_arena(sample, kernels, found, 255)
     renamed = coalesced(kernels, found.shares)
@@ -239,18 +246,31 @@ def test_models_run_in_an_arena_full_of_garbage(sample: Sample, fold: bool, in_p
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(1, 400)), max_size=25))
-def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(1, 400)), max_size=25), st.integers(0, 4000)
+)
+def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]], own_bytes: int) -> None:
     bodies: list[list[Stmt]] = [[] for _ in range(16)]
     for number, (birth, length, size) in enumerate(spans):
         one = floats(100 + number, f"v{number}", size)
         bodies[birth].append(Fill(one, 1))
         bodies[birth + length].append(store(Y, at(0, 0), read(one, size - 1)))
-    found = planned([Kernel((), tuple(body)) for body in bodies], [Y])
+    found = planned([Kernel((), tuple(body)) for body in bodies], [Y], own_bytes=own_bytes)
     check_apart(found)
     assert len(found.offsets) == len(spans)
+    sizes = {one: -(-size_of(one) // ALIGNMENT) * ALIGNMENT for one in found.offsets}
+    smallest = sorted(sizes, key=lambda one: sizes[one])
+    for one, own in zip(smallest, accumulate(sizes[one] for one in smallest), strict=True):
+        assert own > own_bytes or not _sharing(one, found)
     live = [sum(-(-4 * s // 64) * 64 for b, n, s in spans if b <= at <= b + n) for at in range(16)]
     assert found.peak == max(live)
+
+
+def test_what_has_memory_of_its_own_leaves_the_rest_to_share() -> None:
+    """The smallest first: kernels that run at the same time wait for bytes that they share."""
+    kernels = [copy(A, X), copy(B, A), copy(C, B), copy(Y, C)]
+    sizes = [planned(kernels, [X, Y], own_bytes=many).size for many in (0, 63, 64, 192)]
+    assert sizes == [128, 128, 192, 192]
 
 
 # What stays out, and how it is told

@@ -66,6 +66,14 @@ def test_a_loop_of_few_iterations_is_shared_where_there_is_nothing_to_share_insi
     assert "for i in range(3) on threads by 1:" in text(parallelised(program(recurrence).body, SHARING))
 
 
+def test_loops_that_run_as_one_come_apart_where_threads_can_share_the_inner_one_alone() -> None:
+    nest = "for i in range(23) collapsed by 2:\n    for j in range(40):\n        A[i + 1, j] = A[i, j] * 2\n"
+    found = text(parallelised(program(nest).body, SHARING))
+    assert found.split() == nest.replace(" collapsed by 2", "").replace("40)", "40) on threads by 1").split()
+    chain = "for i in range(24) collapsed by 2:\n    for j in range(40):\n        C[0] = C[0] * 0.5 + A[i, j]\n"
+    assert parallelised(program(chain).body, SHARING) == program(chain).body
+
+
 PRODUCT = """
 a: float32[24, 40]
 b: float32[24, 40]

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import weft as wf
+from backends.interpreted import Fusing, OnProcessor
 from backends.triton_interpreted import OnGrid
-from schedule.test_schedule_random import Fusing
 from weft.affine import Affine
-from weft.backends import Executable
-from weft.loops import For, How, Stmt, Store
-from weft.loops.walk import everything
-from weft.runtime import Routine
+from weft.backends import Backend, Executable
+from weft.loops import Cast, For, How, Stmt, Store
+from weft.loops.walk import bottom_up, everything
+from weft.ops import Call, Num
+from weft.runtime import Routine, build
 from weft.schedule import (
     GPU_PASSES,
     PASSES,
@@ -31,11 +32,13 @@ from weft.schedule import (
     show_kernels,
     stages,
 )
+from weft.schedule.stage import Pass, Stage
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden" / "schedule" / "test_schedule_before_after"
 README = TESTS.parent / "src" / "weft" / "schedule" / "README.md"
 
 
@@ -48,9 +51,10 @@ def compiled(backend: wf.Context | None = None) -> Routine:
     return ctx.compile(y.forward, keep=[y])
 
 
-def test_every_pass_says_what_it_does_and_shows_it() -> None:
-    assert len({one.name for one in PASSES}) == len(PASSES)
-    for one in PASSES:
+@pytest.mark.parametrize("passes", [PASSES, GPU_PASSES], ids=["processor", "GPU"])
+def test_every_pass_says_what_it_does_and_shows_it(passes: Sequence[Pass]) -> None:
+    assert len({one.name for one in passes}) == len(passes)
+    for one in passes:
         first, *rest = (one.run.__doc__ or "").strip().splitlines()
         assert first.endswith("."), one.name
         assert "becomes" in "".join(rest), f"{one.name}: before and after"
@@ -63,8 +67,11 @@ def test_every_pass_is_in_the_tables_and_has_a_test_file_of_its_own(name: str) -
     where = [row[-1] for row in rows if name in row[0].removeprefix("| ").split(", ")]
     assert where, f"the README of schedule does not tell where `{name}` is"
     modules = [one.rpartition("/")[2] for text in where for one in re.findall(r"([\w/]+)\.py", text)]
-    tried = [one for one in modules if [*TESTS.rglob(f"test_*_{one}.py")]]
-    assert tried, f"there is no test file of {' or '.join(modules)}"
+    files = [file for one in modules for file in TESTS.rglob(f"test_*_{one}.py")]
+    assert files, f"there is no test file of {' or '.join(modules)}"
+    shown = [*GOLDEN.glob(f"{name}.txt"), *GOLDEN.glob(f"gpu_{name}.txt")]
+    written = any("in range(" in file.read_text(encoding="utf-8") for file in files)
+    assert shown or written, f"nothing shows a program in the loop language before and after `{name}`"
 
 
 @pytest.mark.parametrize("name", sorted({one.name for one in (*PASSES, *GPU_PASSES)}))
@@ -176,6 +183,40 @@ def test_a_pass_that_changes_the_meaning_is_found(monkeypatch: pytest.MonkeyPatc
     assert found is not None
     assert (found.done, found.buffer) == (name, "y")
     assert str(found).startswith(f"after `{name}` `y` is off by ")
+
+
+def off_by_one(stage: Stage) -> Stage:
+    """A stage that stores a number too large in `y`, whatever has become of its loops."""
+
+    def rule(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Store) and stmt.buffer.name == "y":
+            return (replace(stmt, value=Call("add", (stmt.value, Cast(stmt.buffer.dtype, Num(1))))),)
+        return (stmt,)
+
+    return replace(stage, formed=tuple(one.with_body(bottom_up(one.body, rule)) for one in stage.kernels))
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [
+        *(pytest.param(OnProcessor(), one.name, id=f"processor-{one.name}") for one in PASSES),
+        *(pytest.param(OnGrid(), one.name, id=f"GPU-{one.name}") for one in GPU_PASSES),
+    ],
+)
+def test_whichever_pass_is_broken_is_found(monkeypatch: pytest.MonkeyPatch, backend: Backend, name: str) -> None:
+    routine = compiled(wf.Context(backend))
+    real = build.passes_for
+
+    def broken_one(task: Task, *, optimising: bool = True) -> tuple[Pass, ...]:
+        return tuple(
+            replace(one, run=lambda stage, task, run=one.run: off_by_one(run(stage, task))) if one.name == name else one
+            for one in real(task, optimising=optimising)
+        )
+
+    monkeypatch.setattr(build, "passes_for", broken_one)
+    found = routine.bisect()
+    assert found is not None
+    assert (found.done, found.buffer) == (name, "y")
 
 
 class Forgetful(Fusing):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import weft as wf
+from backends.interpreted import Fusing
 from effort import tries
 from tensor.differences import total
 from tensor.models import Model, models
@@ -17,15 +18,6 @@ from weft.assign import Code
 from weft.backends import Backend
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-
-
-class Fusing(Interp):
-    """The oracle, given kernels instead of nests."""
-
-    @property
-    def fuses(self) -> bool:
-        return True
-
 
 OPTIMISERS: dict[str, Callable[[wf.Tensor], Code]] = {
     "gradients": lambda loss: wf.grad_update(loss),

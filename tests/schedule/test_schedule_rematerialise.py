@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 import weft.schedule as schedule
+from backends.interpreted import Fusing
 from effort import tries
 from schedule.kernels import add, at, floats, loop, read, store
-from schedule.test_schedule_random import Fusing, agree
+from schedule.test_schedule_random import agree
 from tensor.models import Model, models
 from weft.loops import Buffer, Program, Stmt
 from weft.loops.nests import Nest, nests
@@ -105,6 +106,13 @@ def test_what_is_in_memory_anyway_costs_nothing() -> None:
     assert copied(parts) == set()  # U or G must be held, and to hold G takes no operations
     assert copied(parts, U) == {"G.again"}
     assert copied(written(), G, H) == set()
+
+
+def test_a_copy_of_what_is_given_costs_nothing() -> None:
+    """Whoever reads it may read what is given; one of what is written holds that, or is held."""
+    for source, copies in ((X, set()), (U, {"G.again", "H.again"})):
+        g = [loop("i", N, loop("j", N, store(G, at("i", "j"), read(source, "i", "j"))))]
+        assert copied(written(g=g)) == copies
 
 
 def test_what_is_not_held_past_products_stays() -> None:

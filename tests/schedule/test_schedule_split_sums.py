@@ -35,6 +35,16 @@ for j in range(4):
 """
 EXTREMA = SUMS_OF_COLUMNS.replace("t + x[i, j]", "max(t, x[i, j])")
 UNEVEN = SUMS_OF_COLUMNS.replace("20", "23")
+SUMS_OF_BATCHES = """
+x: float32[3, 23, 4]
+y: float32[4]
+for j in range(4):
+    t: float32 = 1
+    for b in range(3):
+        for i in range(23):
+            t = t + x[b, i, j]
+    y[j] = t * 2
+"""
 A_CARRIED_CELL = """
 x: float32[64]
 y: float32[64]
@@ -82,7 +92,22 @@ def test_sums_of_columns() -> None:
     assert show(split(SUMS_OF_COLUMNS)[1]) == dedent(wanted).strip()
 
 
-@pytest.mark.parametrize("text", [ONE_SUM, SUMS_OF_COLUMNS, UNEVEN, EXTREMA])
+def test_the_longest_loop_of_a_sum_is_cut() -> None:
+    """Else there would be no more strips than examples in a batch."""
+    wanted = """
+        for strip in range(7):
+            for j in range(4):
+                t_own: float32 = 0
+                for b in range(3):
+                    for i in range(4):
+                        if 0 <= 4*strip + i < 23:
+                            t_own = t_own + x[b, 4*strip + i, j]
+                t_part[strip, j] = t_own
+    """
+    assert show(split(SUMS_OF_BATCHES)[1]).startswith(dedent(wanted).strip())
+
+
+@pytest.mark.parametrize("text", [ONE_SUM, SUMS_OF_COLUMNS, UNEVEN, EXTREMA, SUMS_OF_BATCHES])
 def test_the_sum_is_the_same(text: str) -> None:
     before, after = split(text)
     assert before != after

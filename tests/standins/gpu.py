@@ -24,7 +24,7 @@ from weft.backends.cc.compiler import find_compiler
 from weft.backends.cuda import Cuda
 from weft.backends.cuda.gpu_kernels import Toolchain
 from weft.backends.cuda.libcuda import Driver
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.source import BlockMap, Launch, Source
 from weft.loops import Buffer, Program, show
 from weft.loops.interp import run
 from weft.loops.walk import Body
@@ -37,6 +37,8 @@ _LAUNCHED = ctypes.CFUNCTYPE(
 )
 Kernels = dict[str, tuple[Body, Sequence[Buffer], Sequence[str]]]
 _libraries = count()
+#: The parameters of a tensor map: itself, two sizes and two strides.
+_OF_A_MAP = 5
 
 
 @cache
@@ -74,7 +76,9 @@ class StandIn:
         self.compiled: list[str] = []
         self.launches: list[tuple[str, int, int, int]] = []
         self.failure: BaseException | None = None
+        self.mapped: list[tuple[int, ...]] = []
         self.shared = 0
+        self.maps: tuple[BlockMap, ...] = ()  # that every kernel is given
 
     def backend(self, folder: Path | None = None) -> Cuda:
         """The backend on these GPUs; what it compiles is kept in a folder."""
@@ -100,16 +104,21 @@ class StandIn:
     def _compile(self, source: Source, architecture: str) -> Launch:
         self.compiled.append(source.entry)
         self.kernels[source.entry] = self.written[source.text.partition("\n")[2]]
-        parameters = len(source.dtypes) + source.given + 2
+        parameters = len(source.dtypes) + source.given + _OF_A_MAP * len(self.maps) + 2
         image = f"{parameters} {source.entry}".encode() + b"\0"
-        return Launch(source.entry, image, source.programs, 32 * source.warps, self.shared, trailing=2)
+        return Launch(source.entry, image, source.programs, 32 * source.warps, self.shared, trailing=2, maps=self.maps)
 
     def _launched(self, name: bytes, programs: int, threads: int, shared: int, count: int, values: Any) -> int:
         try:
             self.launches.append((name.decode(), programs, threads, shared))
             body, buffers, given = self.kernels[name.decode()]
             memory = {one: _array(one, values[at]) for at, one in enumerate(buffers)}
-            assert count == len(buffers) + bool(given) + 2
+            assert count == len(buffers) + bool(given) + _OF_A_MAP * len(self.maps) + 2
+            for at, one in enumerate(self.maps):
+                first = len(buffers) + bool(given) + _OF_A_MAP * at
+                encoded, *sizes = values[first : first + _OF_A_MAP]
+                assert encoded == values[one.buffer], "a map begins with the address of its buffer"
+                self.mapped.append(tuple(size & 0xFFFFFFFF for size in sizes))
             assert values[count - 2] is values[count - 1] is None
             bound = (ctypes.c_int64 * len(given)).from_address(values[len(buffers)]) if given else ()
             with np.errstate(all="ignore"):

@@ -295,6 +295,16 @@ typedef struct {
     void *kernel, *context;
 } kernel_node;
 
+/* A tensor map of the stand-in begins with the address, the sizes, the bytes of a row and the box. */
+int cuTensorMapEncodeTiled(uint64_t *made, int type, unsigned rank, void *at, const uint64_t *sizes, const uint64_t *strides,
+                           const unsigned *box, const unsigned *steps, int interleaved, int swizzle, int lines, int fill)
+{
+    if ((uintptr_t)made % 64 || (uintptr_t)at % 16 || strides[0] % 16 || rank != 2 || interleaved || fill) return INVALID_VALUE;
+    if (steps[0] != 1 || steps[1] != 1 || !box[0] || !box[1] || box[0] > 256 || box[1] > 256 || !inside(at, 1)) return INVALID_VALUE;
+    made[0] = (uint64_t)at, made[1] = sizes[0], made[2] = sizes[1], made[3] = strides[0], made[4] = box[0], made[5] = box[1];
+    return note("map", type * 10 + swizzle), OK;
+}
+
 int cuGraphCreate(void **made, unsigned flags) { return *made = calloc(1, sizeof(graph)), flags ? INVALID_VALUE : OK; }
 
 int cuGraphAddKernelNode_v2(void **made, graph *to, void **after, size_t count, const kernel_node *with)

@@ -142,6 +142,23 @@ def test_a_tensor_is_neither_true_nor_iterable_nor_long() -> None:
     assert text(caught) == ["@: `x` has no length", "    len(x)", "  fix: t.dims has its sizes"]
 
 
+def test_truths_have_no_operators_of_bits() -> None:
+    x, ways = vector(2), {"&": "wf.logical_and(a, b)", "|": "wf.logical_or(a, b)", "^": "wf.not_equal(a, b)"}
+    for sign, instead in ways.items():
+        for written in (f"(x > 0) {sign} (x < 1)", f"True {sign} x"):
+            with pytest.raises(wf.WeftError) as caught:
+                eval(written)
+            what = f"tensors have no `{sign}`: truths are the numbers 0 and 1"
+            assert (caught.value.what, caught.value.fix) == (what, f"write {instead}")
+    with pytest.raises(wf.WeftError) as caught:
+        ~x
+    assert text(caught) == [
+        "@: tensors have no `~`: truths are the numbers 0 and 1",
+        "    ~x",
+        "  fix: write wf.logical_not(a)",
+    ]
+
+
 def test_shapes_that_clash_are_refused_where_they_meet() -> None:
     x, y = vector(2, "x"), vector(3, "y")
     with pytest.raises(wf.ShapeError) as caught:

@@ -178,7 +178,8 @@ def test_two_parameters_of_one_model_that_are_called_alike_are_refused() -> None
 
     model = both(parts=first)
     model(x)
-    assert labels(model) == ["same.w", "same.b"]
+    with pytest.raises(wf.WeftError, match=r"two parameters of one model are called `same\.w`"):
+        labels(model)
 
 
 def test_the_parameters_of_a_layer_that_was_not_applied() -> None:
@@ -329,3 +330,43 @@ def test_unknown_and_missing_configuration_are_refused() -> None:
     assert caught.value.fix == "call dense(size=…)"
     with pytest.raises(wf.WeftError, match="its configuration is empty"):
         plain(size=3)
+
+
+def test_layers_that_were_made_elsewhere_belong_to_the_layer_that_applies_them() -> None:
+    @wf.op
+    def body(x: wf.Tensor) -> wf.Tensor:
+        return wf.relu(wf.nn.batch_norm(wf.nn.linear(x, o=4, label="first"), label="norm"))
+
+    old = body(label="old")
+    x, ctx = wf.data(np.ones((3, 2)), batch=1), wf.Context("interp")
+    old(x)
+
+    @wf.op
+    def tuned(x: wf.Tensor) -> wf.Tensor:
+        h = old["norm"](old["first"](x)) + old["first"](2.0 * x)
+        return wf.nn.linear(h, o=5, label="head")
+
+    new = tuned(label="new")
+    y = new(x)
+    assert {*new.params} == {*y.params}
+    assert [p.label for p in new.params[:2]] == ["new.head.w", "new.head.b"]
+    assert {*ctx.state(new)} == {*ctx.state(y)} > {"old.norm.running_mean", "old.first.w"}
+    assert new["old.first"] is old["first"]
+    assert new.param("old.first.w") is old["first"]["w"]
+    assert str(new).count("old.first.w") == 1
+
+
+def test_a_layer_that_is_reached_twice_is_there_once() -> None:
+    inner = wf.nn.linear(o=2, bias=False, label="inner")
+
+    @wf.op
+    def tied(x: wf.Tensor, *, layer: wf.Layer) -> wf.Tensor:
+        return layer(x) + inner(x)
+
+    @wf.op
+    def model(x: wf.Tensor) -> wf.Tensor:
+        return tied(x, layer=inner) + inner(x)
+
+    made = model(label="model")
+    made(wf.data(np.ones((3, 2)), batch=1))
+    assert [p.label for p in made.params] == ["inner.w"]

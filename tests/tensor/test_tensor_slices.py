@@ -57,6 +57,21 @@ def test_what_is_left_of_a_row_stays_in_it() -> None:
     assert x[:, :] is x
 
 
+@pytest.mark.parametrize("key", [np.s_[0:0], np.s_[1:1], np.s_[0:1], np.s_[0:4], np.s_[::2], np.s_[3:5], np.s_[::-1]])
+def test_parts_of_an_axis_that_nobody_said_the_size_of(key: Any) -> None:
+    """What is left of all axes is one number, in an axis that is closed before parts of it are counted."""
+    ctx, x = wf.Context("interp"), wf.data(A, label="x")
+    for whole in (wf.max, wf.sum):
+        found, number = ctx[whole(x)[key]], ctx[whole(x)]
+        assert np.array_equal(found, number[key]), key
+
+
+@pytest.mark.parametrize("running", [wf.cumsum, wf.cumprod, wf.cummax])
+def test_running_totals_of_one_number(running: Callable[[wf.Tensor], wf.Tensor]) -> None:
+    ctx, x = wf.Context("interp"), cube()
+    assert np.array_equal(ctx[running(wf.max(x))], ctx[wf.max(x)])
+
+
 def test_windows_at_static_indices() -> None:
     x, ctx, n = cube(), wf.Context("interp"), wf.index("n", 2)
     first, second, last = x[:, 2 * n : 2 * n + 2] * 1.0, x[..., n + 3] * 1.0, x[:, n + 2 : n : -1] * 1.0

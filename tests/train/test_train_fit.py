@@ -316,5 +316,28 @@ def test_sequences_have_two_batch_axes() -> None:
         wf.train.predict(model, rows, batch_axes=0, context=ctx)
 
 
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_accuracy_counts_the_labels_that_name_an_output(backend: str) -> None:
+    scores, y = wf.input("scores", b="n", o=3), wf.input("y", b="n", dtype="int32")
+    ctx, rows = wf.Context(backend), np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.0], [0.0, 0.0, 1.0]])
+    plain = ctx.function(scores, y, returns=wf.train.accuracy(scores, y))
+    some = ctx.function(scores, y, returns=wf.train.accuracy(scores, y, ignore_index=-1))
+    assert plain(rows, [1, 1, 2]).item() == some(rows, [1, 1, 2]).item() == pytest.approx(2 / 3)
+    assert some(rows, [1, -1, 0]).item() == 0.5
+    assert some(rows, [-1, -1, -1]).item() == 0.0
+    for measure, labels, what in ((plain, [1, -1, 2], "`y[1]` is -1"), (some, [-1, 0, 3], "`y[2]` is 3")):
+        with pytest.raises(wf.WeftError) as caught:
+            measure(rows, labels)
+        assert caught.value.what == f"{what}, and accuracy has 3 classes, 0 to 2"
+
+
+def test_accuracy_of_one_output_is_refused() -> None:
+    score = wf.data(np.ones((4, 1)), batch=1, label="score")
+    with pytest.raises(wf.WeftError) as caught:
+        wf.train.accuracy(score, wf.data(np.array([1, 0, 1, 1]), batch=1, label="y"))
+    assert caught.value.what == "accuracy compares the largest output with the label, and `score` has one output"
+    assert 'wf.mean(wf.equal(score > 0, y), "...|... => 0")' in caught.value.fix
+
+
 def adam_fast(loss: wf.Tensor) -> Any:
     return wf.optim.adam(loss, lr=0.2)

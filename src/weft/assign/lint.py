@@ -2,6 +2,7 @@
 
 - A batch axis that a spec neither writes nor covers by `...` is reduced: examples are mixed.
 - Output axes that a spec does not write are reduced, of a tensor that has no batch axis where the spec expects some.
+- Data of several axes, none of them a batch axis, is mapped as a whole by a parameter that was not told its inputs.
 - A tensor without batch axes, as long as there are examples, stretches a batch of single numbers: each meets all.
 """
 
@@ -17,7 +18,7 @@ from weft.einsum import KINDS, Row, RowVar, ShapeSpec, Spec, show_spec
 from weft.errors import ShapeError, WeftError
 from weft.ops import OPS, Call
 from weft.shape.infer import Operation
-from weft.shape.logic import Einsum, Pointwise
+from weft.shape.logic import Compose, Einsum, Pointwise
 from weft.shape.nodes import Dim, Shape
 
 
@@ -33,6 +34,8 @@ def doubts(code: Code) -> Iterator[WeftError]:
             case Einsum(spec=spec):
                 yield from _unwritten(operation, spec)
                 yield from _unbatched(operation, spec)
+            case Compose():
+                yield from _taken_whole(operation)
             case Pointwise() if not _compares(statement):
                 yield from _stretched(operation)
 
@@ -95,6 +98,26 @@ def _further(spec: ShapeSpec, closed: Shape | None) -> tuple[Dim, ...]:
 def _covered(shape: ShapeSpec, var: RowVar) -> ShapeSpec:
     """The shape with any further batch axes written."""
     return replace(shape, batch=Row((), var, shape.batch.trail)) if shape.batch.var is None else shape
+
+
+def _taken_whole(operation: Operation) -> Iterator[WeftError]:
+    """Data without a batch axis as one example, by a parameter whose inputs nobody gave."""
+    left, right = operation.slots[1:]
+    closed = right.closed
+    decided = [axis.why.step for axis in left.input.axes or () if axis.why]
+    if left.input.role != "param" or right.output.role not in ("leaf", "input"):
+        return
+    if not any(step is operation.step for step in decided):  # they are given, or follow from another use
+        return
+    if closed is None or closed.batch or closed.input or len(closed.output) < 2 or closed.output[0].size == 1:
+        return
+    sizes, inputs = ",".join(map(str, closed.output)), ", ".join(str(dim.size) for dim in closed.output)
+    yield ShapeError(
+        f"`{right.name}` is {sizes}, without a batch axis, and `{left.name}` maps all of it at once: one example",
+        origin=operation.step.origin,
+        fix="if its first axis holds examples, say so: wf.data(…, batch=1); "
+        f"if it is one example, give `{left.name}` its inputs: i=({inputs})",
+    )
 
 
 def _stretched(operation: Operation) -> Iterator[WeftError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,8 +13,10 @@ from weft.comprehension.gather_checks import Indirect, find_indirect
 from weft.comprehension.nodes import Definition, Int
 from weft.comprehension.ranges import infer
 from weft.comprehension.scope import Checked
+from weft.comprehension.size_dependence import Dependences, find_dependences
 from weft.comprehension.steps import Extents, Flat, flatten, measure
 from weft.einsum.nodes import Kind, Label
+from weft.errors import WeftError
 from weft.lazy import lazy_property
 from weft.shape.nodes import Computed, Constraint, Dim, RowIs, RowRef, Size, Term
 
@@ -71,8 +74,20 @@ class Template:
         found += _rows(0, terms, (batch, 0, len(own) - batch))
         for axis, name in enumerate(own):
             if name is None:
-                found.append(Computed(Label(axis_name(tensor, axis)), self._labels, _Sized(self, tensor, axis)))
+                rule, needs = _Sized(self, tensor, axis), self._needed(tensor, axis)
+                found.append(Computed(Label(axis_name(tensor, axis)), self._labels, rule, needs))
         return tuple(found)
+
+    def _needed(self, tensor: str, axis: int) -> frozenset[str]:
+        """The sizes of parameters that say how long an axis of a tensor is; all of them where that is not plain."""
+        path, local = self.flat.homes.get(tensor, (None, ""))
+        if path == "" and local in self._dependences:
+            return self._dependences[local][axis]
+        return frozenset(label.name for label in self._labels)
+
+    @lazy_property
+    def _dependences(self) -> dict[str, Dependences]:
+        return {} if self.checked.accumulates else find_dependences(self.checked)
 
     def axes(self, tensor: str) -> tuple[str | None, ...]:
         """The sizes that the axes of a tensor are, in terms of the parameters' axes; None where that is not plain."""
@@ -106,13 +121,26 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """The size of one axis of a tensor, from those of the parameters' axes."""
+    """The size of one axis of a tensor, from those of the parameters' axes.
+
+    Those that it does not depend on may be missing: then others stand in for them, one and the largest of the rest, of
+    which the first that the definition accepts will do.
+    """
 
     template: Template
     tensor: str
     axis: int
 
-    def size(self, of: Mapping[str, int]) -> int:
+    def size(self, of: Mapping[str, int]) -> int | None:
+        missing = {label.name for label in self.template._labels} - {*of}
+        if not missing:
+            return self._of_all(of)
+        for stand_in in (1, max(of.values(), default=1)):
+            with suppress(WeftError):
+                return self._of_all({**of, **dict.fromkeys(missing, stand_in)})
+        return None
+
+    def _of_all(self, of: Mapping[str, int]) -> int:
         params = map(self.template.terms, self.template.flat.params)
         shapes = [tuple(term.dim.size if isinstance(term, Size) else of[term.name] for term in one) for one in params]
         return self.template.extents(shapes).shapes[self.tensor][self.axis]

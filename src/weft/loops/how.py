@@ -163,7 +163,8 @@ def specimen(kind: type[How]) -> How:
 def is_within_limits(how: How | Blocks) -> bool:
     """Are its numbers what they may be?"""
     least, most = how.limits
-    return all(least <= one <= most for one in astuple(how) if isinstance(one, int))
+    numbers = [one for one in astuple(how) if isinstance(one, int) and not isinstance(one, bool)]
+    return all(least <= one <= most for one in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +220,13 @@ class Blocks(Worded):
     Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
     many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
     find columns in the second cache. Sums in `splits` parts are programs of their own, whose totals are added up in
-    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32".
+    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32". They are loaded cell by cell, or, if
+    `maps` says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
     """
 
     words: ClassVar[str] = (
         "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
-        "groups of {group}[, {splits} split(s)][, as {precision:tf32}]"
+        "groups of {group}[, {splits} split(s)][, as {precision:tf32}]{maps:|, through tensor maps}"
     )
     limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     rows: int
@@ -235,3 +237,4 @@ class Blocks(Worded):
     group: int = 8
     splits: int = 1
     precision: str = "ieee"
+    maps: bool = False

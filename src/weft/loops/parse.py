@@ -37,6 +37,7 @@ from weft.loops.nodes import (
     Program,
     Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -175,11 +176,13 @@ class _LineReader:
 
     def _buffer(self, tree: Tree) -> None:
         name = name_in(word_of(subtrees(tree)[0]))
-        dtype, *sizes = tokens(tree)
+        *private, dtype = (one for one in tokens(tree) if one.type in ("PRIVATE", "NAME"))
+        sizes = [one for one in tokens(tree) if one.type == "NUMBER"]
         if name in self.buffers or len(self.blocks) > 1:
             what = f"`{name}` is declared twice" if name in self.buffers else "a buffer is declared inside a block"
             raise Mistake(what, span_of(tree), "declare every buffer once, before the program")
-        self.buffers[name] = Buffer(self.next_id, name, tuple(map(_whole, sizes)), _dtype(dtype))
+        role = Role.PRIVATE if private else Role.TENSOR
+        self.buffers[name] = Buffer(self.next_id, name, tuple(map(_whole, sizes)), _dtype(dtype), role)
         self.next_id += 1
 
     def _given(self, tree: Tree) -> None:

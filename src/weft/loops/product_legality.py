@@ -7,12 +7,14 @@ Blocks      what follows the sums of a product touches at no point what it write
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_rounded
+from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import Loop, around, perfect
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
@@ -63,7 +65,16 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
         return "blocks are of sums of products in single or double precision"
     if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
         return "there are no such blocks"
+    if blocks.maps and (problem := _unmapped(blocks, found)):
+        return problem
     return carried_anywhere([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
+
+
+def _unmapped(blocks: Blocks, found: Parts) -> str:
+    """Why the copy engine cannot load a product's blocks."""
+    if found.tests or prod(size for _, size in found.sums) % blocks.sums:
+        return "a block of sums has terms that are not there, and would not be zero"
+    return "" if factor_maps(found) else "a factor is no matrix of whole rows"
 
 
 def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:

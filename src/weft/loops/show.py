@@ -25,6 +25,7 @@ from weft.loops.nodes import (
     Program,
     Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -49,7 +50,12 @@ def show(program: Program, names: Mapping[Buffer, str] | None = None) -> str:
 
 def declarations(names: Mapping[Buffer, str]) -> list[str]:
     """The lines that declare buffers."""
-    return [f"{_spelled(name)}: {one.dtype}[{', '.join(map(str, one.shape))}]" for one, name in names.items()]
+    return [f"{_spelled(name)}: {_memory(one)}" for one, name in names.items()]
+
+
+def _memory(buffer: Buffer) -> str:
+    private = "private " if buffer.role is Role.PRIVATE else ""
+    return f"{private}{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
 
 
 def declared(program: Program, given: Mapping[str, int] | None = None) -> str:

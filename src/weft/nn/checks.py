@@ -93,6 +93,28 @@ def of_places(user: str, x: Tensor, axes: int, least: int = 0) -> None:
         raise ShapeError(what, fix="say which axes hold examples: wf.data(array, batch=1) has the first as its batch")
 
 
+def windows_fit(user: str, x: Tensor, axes: int, window: int, stride: int, padded: bool, smaller: str) -> None:
+    """Refuse places, as far as they are known, that windows of so many do not fit into, or do not tile.
+
+    `smaller` says what to do where there are too few.
+    """
+    there = (x.shape.output.axes or ())[:axes]
+    for place, size in zip(_PLACES[-axes:], (axis.size for axis in there), strict=False):
+        if size is None:
+            continue
+        where, notes = f"the {place} of `{x.label}` is {size}", [f"{x.label} is {x.shape}"]
+        if size < window and not padded:
+            raise ShapeError(f"{user} has windows of {window}, and {where}", notes=notes, fix=smaller)
+        first = 0 if padded else window
+        if (size - first) % stride:
+            below = size - (size - first) % stride
+            what = f"{user} moves {'padded windows' if padded else f'windows of {window}'} by {stride}, and {where}"
+            rest = f"{size} - {first}" if first else f"{size}"
+            near = " or ".join(str(one) for one in (below, below + stride) if one)
+            fix = f"make it {near}, leaving out its end or adding to it; or take another stride"
+            raise ShapeError(f"{what}: {rest} is not a multiple of {stride}", notes=notes, fix=fix)
+
+
 def _channels_first(sizes: Sequence[int | None]) -> bool:
     """Are these the sizes of an image whose channels, one or three, come before places?"""
     match sizes:

@@ -10,7 +10,7 @@ centred and meet nothing beyond the edges, so that a stride of 1 keeps the size;
 from __future__ import annotations
 
 from weft.errors import WeftError
-from weft.nn.checks import channels_of, divides, of_places, whole
+from weft.nn.checks import channels_of, divides, of_places, whole, windows_fit
 from weft.tensor.einsum import contract, einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
@@ -19,6 +19,8 @@ from weft.tensor.tensor import Tensor
 #: What places along each axis are called, and places in a window.
 _PLACES, _WINDOW = "hwd", "pqr"
 _BIAS = "...|..., c; c => ...|..., c"
+#: What to do where there are fewer places than a window has.
+_SMALLER = "take larger images, a smaller kernel_size or dilation, or pad them: padded=True"
 
 
 @op
@@ -213,6 +215,7 @@ def _convolution(
 ) -> Tensor:
     whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation, groups=groups)
     of_places(user, x, axes)
+    windows_fit(user, x, axes, dilation * (kernel_size - 1) + 1, stride, padded, _SMALLER)
     moved, places, window = windows(axes, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:axes], kernel_size)
     if groups == 1:

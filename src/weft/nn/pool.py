@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.nn.checks import of_places, whole
+from weft.nn.checks import of_places, whole, windows_fit
 from weft.nn.convolve import windows
 from weft.tensor.einsum import contract, dim, einsum
 from weft.tensor.layers import op
@@ -10,6 +10,8 @@ from weft.tensor.reductions import mean
 from weft.tensor.tensor import Tensor
 
 _ALL_PLACES = "...|..., c => ...|c"
+#: What to do where there are fewer places than a window has.
+_SMALLER = "take larger images, fewer pools before it, or a smaller window_size; wf.nn.global_avg_pool takes all places"
 
 
 @op
@@ -114,6 +116,7 @@ def _pool(user: str, x: Tensor, axes: int, accum: str, window_size: int, stride:
     stride = window_size if stride is None else stride
     whole(user, window_size=window_size, stride=stride)
     of_places(user, x, axes)
+    windows_fit(user, x, axes, window_size, stride, padded, _SMALLER)
     moved, places, window = windows(axes, stride, 1, padded)
     sizes = dict.fromkeys(window.split(", "), window_size)
     y = contract(f"...|{moved}, ..c.. => ...|{places}, ..c..", [x], accum=accum, sizes=sizes, left=True)

@@ -39,7 +39,7 @@ def joined(nest: Nest, writers: Sequence[Nest], points: int, operations: int) ->
     for read in nest.reads:
         if read.buffer == writer.target:
             solution = invert_access(writer, read.at)
-            if solution is None or not all(test.always(ranges) for test in solution.tests):
+            if solution is None or not all(test in nest.tests or test.always(ranges) for test in solution.tests):
                 return None
             cells[read] = substituted(writer.core.value, solution.indices)
     new = nest.mapped(lambda scalar: rewritten(scalar, cells.get))

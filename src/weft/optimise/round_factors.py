@@ -3,7 +3,8 @@
     c[i, j] += a[i, k] * b[k, j]      becomes      c[i, j] += float32(bfloat16(a[i, k])) * float32(bfloat16(b[k, j]))
 
 It says what a program means, so it comes before every pass and is the same on every backend. A contraction reuses
-a factor (`loops/contraction.py`): sums of squares, means and norms are none, and stay as they are.
+a factor (`loops/contraction.py`): sums of squares, means and norms are none, and stay as they are. A loop that runs
+once neither adds up nor reuses anything, whether a front end writes it or not.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from weft.affine import Affine
 from weft.loops.contraction import contraction_of
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Cast, For, If, Inside, Program, Stmt, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS
-from weft.loops.walk import BLOCKS, Body, Loop, with_body
+from weft.loops.walk import BLOCKS, Body, Loop, map_scalars, substituted, with_body
 from weft.ops import Scalar
 
 _WIDE = "float32"
@@ -35,6 +37,10 @@ def _statement(stmt: Stmt, loops: tuple[Loop, ...], tests: tuple[Inside, ...], d
     match stmt:
         case Update():
             return _rounded(Nest(loops, tests, stmt), dtype)
+        case For(loop=loop, size=1, body=body):
+            once = {loop: Affine()}
+            plain = tuple(map_scalars(one, lambda scalar: substituted(scalar, once)) for one in body)
+            return with_body(stmt, _block(plain, loops, tests, dtype))
         case For(loop=loop, size=size, body=body):
             return with_body(stmt, _block(body, (*loops, (loop, size)), tests, dtype))
         case If(tests=own, body=body):

@@ -222,7 +222,7 @@ class Routine:
     @public
     def decisions(self) -> tuple[Decisions, ...]:
         """How the loops and products of each kernel run: values that print, and that `decide` takes."""
-        return decisions_about(self._schedule.kernels)
+        return decisions_about(self, self._schedule.kernels)
 
     @public
     def decide(self, chosen: Mapping[int, Decisions | Mapping[str, str]]) -> None:

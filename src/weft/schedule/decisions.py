@@ -24,9 +24,10 @@ from weft.loops.wording import read
 
 T = TypeVar("T")
 
+_NAMES = r"\w+(?:, \w+)*"
 _PRODUCT = re.compile(
-    r"product of (?:left (?P<left>[\w, ]+?))?(?:; )?(?:right (?P<right>[\w, ]+?))?(?:; )?(?:sums (?P<sums>[\w, ]+?))?"
-    r" (?P<runs>in (?:tiles|blocks) of .*)",
+    rf"product of (?:left (?P<left>{_NAMES}))?(?:; )?(?:right (?P<right>{_NAMES}))?(?:; )?(?:sums (?P<sums>{_NAMES}))?"
+    r"(?: (?P<runs>in (?:tiles|blocks) of .*))?",
     re.ASCII,
 )
 
@@ -117,8 +118,9 @@ def _how(text: str) -> How:
 
 def _product(total: str, text: str) -> Product:
     found = _PRODUCT.fullmatch(text)
-    tile, blocks = (read(Tile, found["runs"]), read(Blocks, found["runs"])) if found else (None, None)
-    if found is None or (tile is None and blocks is None):
+    runs = found["runs"] if found else None
+    tile, blocks = (read(Tile, runs), read(Blocks, runs)) if runs else (None, None)
+    if found is None or not (tile or blocks or (found["sums"] and not runs)):
         raise ValueError(f"{text!r} does not say how a product runs")
     if blocks is not None and not is_within_limits(blocks):
         raise ValueError(f"{text!r} is out of range")

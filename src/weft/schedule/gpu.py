@@ -69,8 +69,12 @@ def rematerialise_large(stage: Stage, task: Task) -> Stage:
 
     g = tanh(u);  …;  dw = dy @ g    becomes    g = tanh(u);  …;  g.again = tanh(u);  dw = dy @ g.again
     """
-    cached = task.options.shaped_for.cache_bytes
-    return replace(stage, rematerialised=rematerialised(stage.nests, task.kept, task.options, cached))
+    gpu, options = task.options.shaped_for, task.options
+    cheap = options.but(
+        recompute_operations=options.recompute_operations * gpu.cheap_operations,
+        recompute_inline=options.recompute_inline * gpu.cheap_inline,
+    )
+    return replace(stage, rematerialised=rematerialised(stage.nests, task.kept, cheap, gpu.cache_bytes))
 
 
 def group_sweeps(stage: Stage, task: Task) -> Stage:
@@ -175,9 +179,14 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 def plan_launches(stage: Stage, task: Task) -> Stage:
     """Give the buffers nobody wants afterwards offsets in one arena; none takes another's while both are touched.
 
+    A launch waits for one whose memory it takes: where the second cache holds all of it, the smallest share none.
+
     u[i] = …;  v[i] = f(u[i])    becomes    the same, with places for u and v
     """
-    return replace(stage, plan=planned(stage.kernels, stage.outside))
+    gpu, plan = task.options.shaped_for, planned(stage.kernels, stage.outside)
+    if plan.size <= gpu.cache_bytes:
+        plan = planned(stage.kernels, stage.outside, own_bytes=gpu.own_bytes)
+    return replace(stage, plan=plan)
 
 
 def recall_on_grid(stage: Stage, task: Task) -> Stage:

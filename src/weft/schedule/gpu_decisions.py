@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from weft.loops import For, Grid, Lanes, MalformedLoops, Owners, Program, Role, Staged, Stmt, check
+from weft.loops import For, Grid, Lanes, MalformedLoops, Owners, Product, Program, Role, Staged, Stmt, check
 from weft.loops.effects import effects
 from weft.loops.walk import everything, top_down
 from weft.schedule.canonical import systematic
@@ -65,14 +65,18 @@ def _check_kinds(before: Decisions, chosen: Decisions) -> None:
             raise MalformedLoops(f"how many loops `{loop}` runs as one stays")
     for total in {*dict(before.products), *dict(chosen.products)}:
         old, new = before.product(total), chosen.product(total)
-        if old is None or new is None or new.blocks is None or old.blocks is None:
+        if old is None or new is None or (old.blocks is None) != (new.blocks is None):
             raise MalformedLoops(f"`{total}` is no product in blocks, or is to be none")
-        if replace(old, blocks=None) != replace(new, blocks=None) or old.blocks.precision != new.blocks.precision:
+        if replace(old, blocks=None) != replace(new, blocks=None) or _precision(old) != _precision(new):
             raise MalformedLoops(f"of `{total}` only the numbers of its blocks may be others")
 
 
 #: The annotations whose numbers may be others.
 _TUNED = (Grid, Lanes, Owners)
+
+
+def _precision(what: Product) -> str:
+    return what.blocks.precision if what.blocks else ""
 
 
 def _lanes(found: Decisions) -> list[tuple[str, Lanes]]:

@@ -1,4 +1,5 @@
-"""What can be chosen about a launch of a GPU: how many lanes, warps, rows, columns, sums and stages there are."""
+"""What can be chosen about a launch of a GPU: how many lanes, warps, rows, columns, sums and stages there are, and how
+the factors of a product are loaded."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from weft.loops import Blocks, For, Grid, How, Lanes, Owners, Product, Role, Staged, Stmt
+from weft.loops.annotations import parts_of
 from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, points
 from weft.loops.product_legality import SMALLEST_BLOCK
-from weft.loops.walk import everything
+from weft.loops.tensor_maps import factor_maps
+from weft.loops.walk import everything, perfect
 from weft.schedule.decisions import Decisions
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.knobs import Knob
 
 _WARPS = (1, 2, 4, 8, 16, 32)
@@ -24,9 +28,10 @@ _FARTHEST = 8
 _MOST_LANES = 1 << 15
 
 
-def gpu_knobs(body: Sequence[Stmt]) -> list[Knob]:
+def gpu_knobs(body: Sequence[Stmt], gpu: Gpu) -> list[Knob]:
     """What can be chosen about a launch of systematic names."""
     found = list[Knob]()
+    _, alone = perfect(body)
     held = any(one.role is Role.PRIVATE for one in effects(body).buffers)
     for stmt in everything(body):
         match stmt:
@@ -36,6 +41,8 @@ def gpu_knobs(body: Sequence[Stmt]) -> list[Knob]:
                 found += [knob for one in kinds for knob in _of_loop(loop, size, one)]
             case Staged(what=Product(total=total, blocks=Blocks())):
                 found += _of_blocks(total)
+                if gpu.copies_blocks and alone == (stmt,) and factor_maps(parts_of(stmt)) is not None:
+                    found.append(_of_block(total, "maps", (False, True)))
     return [one for one in found if len(one.values) > 1]
 
 

@@ -19,8 +19,10 @@ BlockShape: TypeAlias = tuple[int, int, int, int, int]
 class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
-    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits.
-    `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
+    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, and
+    those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
+    several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
+    launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
     `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
     as fast as memory.
@@ -42,12 +44,19 @@ class Gpu:
     more where columns are so few that it has not `owned_cells` then, on `owned_warps`, or twice as many where it has
     several times as many cells; so many `resident_programs` share a multiprocessor. Matrices of `swept_columns` rows
     and columns at least are swept, products of `swept_depth` numbers at most with them; a sweep has so many rows,
-    columns and stages where factors have two bytes, or four, and a thread so many `swept_cells` of what it holds.
-    A mask hides what it lowers by `hidden_depth`.
+    columns and stages where factors have two bytes, or four; columns are fewer, down to `fewest_swept`, where a thread
+    would have more than `block_cells` of what there is of a block, and warps more where it would hold `swept_cells`.
+    A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
+    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory
+    operations are `cheap_operations` times as cheap as on a processor where values are computed again, and
+    `cheap_inline` times as many of them are done where such a value is read.
     """
 
     architecture: int = 90
     float8_from: int = 89
+    maps_from: int = 90
+    mapped_rows: int = 64
+    mapped_warps: int = 4
     multiprocessors: int = 132
     shared_bytes: int = 227 << 10
     cache_bytes: int = 60 << 20
@@ -118,7 +127,12 @@ class Gpu:
     swept_narrow: tuple[tuple[int, int, int], ...] = ((64, 64, 3),)
     swept_single: tuple[tuple[int, int, int], ...] = ((64, 32, 2),)
     swept_cells: int = 192
+    block_cells: int = 96
+    fewest_swept: int = 32
     hidden_depth: float = 1e8
+    own_bytes: int = 16 << 20
+    cheap_operations: int = 4
+    cheap_inline: int = 32
     owned_columns: int = 1024
     owned_apart: int = 256
     owned_block: int = 1024
@@ -144,6 +158,11 @@ class Gpu:
     def reads_float8(self) -> bool:
         """Do lanes convert floats of eight bits?"""
         return self.architecture >= self.float8_from
+
+    @property
+    def copies_blocks(self) -> bool:
+        """Does a copy engine load blocks of matrices?"""
+        return self.architecture >= self.maps_from
 
     @property
     def programs(self) -> int:

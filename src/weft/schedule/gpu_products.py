@@ -10,6 +10,7 @@ from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, 
 from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, unfit
+from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
@@ -85,7 +86,21 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
-    return Blocks(high, wide, deep, warps, stages, 8, 1, precision)
+    plain = Blocks(high, wide, deep, warps, stages, 8, 1, precision)
+    return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
+
+
+def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
+    """Is a product in single precision quicker if the copy engine loads its factors, for whole warp groups?
+
+    Tensor cores take both with sums side by side, threads the one on the right with columns. Of two bytes, factors are
+    loaded as quickly one way as the other.
+    """
+    found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
+    if found is None or found[0].buffer.dtype != "float32":
+        return False
+    whole = blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
+    return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
 
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:

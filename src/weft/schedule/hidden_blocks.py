@@ -10,7 +10,7 @@ visible where some affine forms of row and column are not negative; there must b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -192,14 +192,33 @@ def has_all_rows(forms: Visible, row: Loop, column: Loop) -> bool:
     return True
 
 
-def block_tests(
-    forms: Visible, row: tuple[str, Affine, int], column: tuple[str, Affine, int], most: int
-) -> list[Inside]:
-    """Tests that hold of a block in which some point may be visible: of rows and columns from some on, so many."""
-    found = []
-    for form in sorted(forms, key=str):
-        reach = form.substitute({row[0]: row[1], column[0]: column[1]})
-        for name, _, size in (row, column):
-            reach = reach + max(0, form.coefficient(name) * (size - 1))
-        found.append(Inside(reach, most))
+#: The rows or columns of a block: the name of their loop, the first of them, how many it has, and how many there are.
+BlockSpan: TypeAlias = tuple[str, Affine, int, int]
+
+
+def block_ranges(forms: Visible, *spans: BlockSpan) -> Iterator[tuple[tuple[Inside, ...], Visible]]:
+    """Blocks of rows and columns in ranges: the tests of each range, and the forms that are not negative all over it.
+
+    The first has the blocks that are visible as a whole; each of the others those that some form cuts, and none of the
+    forms before it. Blocks of which no point is visible are in none.
+    """
+    ordered = sorted(forms, key=str)
+    least, largest = ([_at_corner(form, spans, corner) for form in ordered] for corner in (min, max))
+    most = 1 + max((_reach(form, spans) for form in ordered), default=0)
+    yield tuple(Inside(one, most) for one in least), forms
+    for at, whole in enumerate(least):
+        seen = (*least[:at], Affine((), -1) - whole, *largest[at:])
+        yield tuple(Inside(one, most) for one in seen), frozenset(ordered[:at])
+
+
+def _at_corner(form: Affine, spans: Sequence[BlockSpan], corner: Callable[[int, int], int]) -> Affine:
+    """A form where it is least in a block, or largest."""
+    found = form.substitute({name: first for name, first, _, _ in spans})
+    for name, _, size, _ in spans:
+        found = found + corner(0, form.coefficient(name) * (size - 1))
     return found
+
+
+def _reach(form: Affine, spans: Sequence[BlockSpan]) -> int:
+    """How far from 0 a form is at most, in whole blocks."""
+    return abs(form.offset) + sum(abs(form.coefficient(name)) * (size + many) for name, _, size, many in spans)

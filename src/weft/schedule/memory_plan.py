@@ -3,7 +3,8 @@
 A buffer is alive from the first kernel that touches it to the last. Buffers that are alive at once never overlap, but
 for one that takes the memory of another in place, in the very kernel of its last use (`in_place.py`). Offsets are
 multiples of `ALIGNMENT`, and so are the sizes counted. A buffer that may be read before the kernels have written it
-depends on what it held before and stays outside the arena.
+depends on what it held before and stays outside the arena. Where kernels run at the same time, one that takes memory of
+another has to wait for it: there the smallest buffers are given bytes that are nobody else's.
 """
 
 from __future__ import annotations
@@ -113,9 +114,12 @@ class MemoryPlan:
         return shortened([*taken, *names], 3)
 
 
-def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> MemoryPlan:
+def planned(
+    kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False, own_bytes: int = 0
+) -> MemoryPlan:
     """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
+    As many of the smallest buffers as take `own_bytes` together have memory that is never reused.
     `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
     compiled code assumes that different buffers do not alias. A tensor may hold what an earlier run left, if nothing
     proves that it is written first; what is no tensor is made anew in every run, also under tests that prove nothing.
@@ -131,7 +135,7 @@ def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place:
         for buffer, own in found.items()
         if buffer not in outside and buffer not in apart
     }
-    alone = _blocks([[buffer] for buffer in lives], lives)
+    alone = _blocks([[buffer] for buffer in lives], _with_own(lives, own_bytes, len(kernels)))
     if not in_place:
         return _planned(alone, lives, apart)
     shared = _planned(_blocks(_chains(found, lives), lives), lives, apart)
@@ -177,6 +181,14 @@ def _blocks(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life]) ->
     return [_Allocation(tuple(one), (lives[one[0]][0], lives[one[-1]][1]), _rounded(one[0])) for one in chains]
 
 
+def _with_own(lives: Mapping[Buffer, Life], own_bytes: int, kernels: int) -> dict[Buffer, Life]:
+    """The kernels for which buffers are to keep their memory: all of them, for the smallest."""
+    smallest = sorted(lives, key=_rounded)
+    ends = accumulate(map(_rounded, smallest))
+    own = {one for one, end in zip(smallest, ends, strict=True) if end <= own_bytes}
+    return {one: (0, kernels - 1) if one in own else life for one, life in lives.items()}
+
+
 def _planned(blocks: Sequence[_Allocation], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> MemoryPlan:
     least = _peak(blocks)
     size, where = _placed(sorted(blocks, key=_ORDERS[0]))
@@ -184,7 +196,8 @@ def _planned(blocks: Sequence[_Allocation], lives: Mapping[Buffer, Life], apart:
         if size > least:
             size, where = min((size, where), _placed(sorted(blocks, key=order)), key=lambda one: one[0])
     shares = {new: old for block in blocks for old, new in pairwise(block.buffers)}
-    return MemoryPlan({one: where[one] for one in lives}, size, least, lives, shares, apart)
+    alive = _peak(_blocks([block.buffers for block in blocks], lives))
+    return MemoryPlan({one: where[one] for one in lives}, size, alive, lives, shares, apart)
 
 
 def _chains(found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]) -> list[list[Buffer]]:

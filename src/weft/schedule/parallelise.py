@@ -3,7 +3,8 @@
     for i in range(1024): y[i] = exp(x[i])      becomes      for i in range(1024) on threads by 64: y[i] = exp(x[i])
 
 A loop is shared if it is long enough for two chunks (`work.py`). Chunks follow from sizes and options alone, never from
-how many threads there are. Inside a loop that is not shared others may be, at each of its iterations.
+how many threads there are. Inside a loop that is not shared others may be, at each of its iterations: then it does not
+run as one with them (`collapse.py`).
 
 A buffer that outlasts no iteration, as one that was folded, does not keep a loop from being shared: each thread has one
 (`Role.PRIVATE`).
@@ -46,6 +47,9 @@ def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[
             if any(map(is_shared, everything((inside,)))):
                 return (inside,)
         found = _loop(stmt, ns, options, body, own)
+        if found is None and len(collapsed_loops(stmt)[0]) > 1:
+            apart = replace(stmt, how=(), body=top_down(stmt.body, rule))
+            found = apart if any(map(is_shared, everything(apart.body))) else stmt
         return None if found is None else (found,)
 
     return top_down(body, rule)

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import accumulate
 from math import prod
 
-from weft.loops import Buffer, Read, Role
+from weft.loops import Buffer, Read, Role, Store
 from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar
@@ -106,10 +106,16 @@ class _Lifetimes:
         return read >= 0 and self.products[read] > self.products[self.writers[buffer][-1]] + 1
 
     def size(self, buffer: Buffer) -> int:
-        """The bytes it takes to keep a buffer alive; none if it is in memory anyway."""
-        if buffer in self.outside or buffer not in self.writers:
+        """The bytes it takes to keep a buffer alive; none if it is in memory anyway, or a copy of what is given."""
+        if buffer in self.outside or buffer not in self.writers or self._is_given(buffer):
             return 0
         return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
+
+    def _is_given(self, buffer: Buffer) -> bool:
+        """Are its cells those of something that nobody writes? Whoever reads it may read that."""
+        core = self.nests[self.writers[buffer][0]].core
+        only = len(self.writers[buffer]) == 1 and isinstance(core, Store)
+        return only and isinstance(core.value, Read) and core.value.buffer not in self.writers
 
     def peak(self) -> tuple[int, int]:
         """The last nest before which most bytes are alive, written before it and read from it on, and how many."""

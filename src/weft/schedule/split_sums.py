@@ -83,33 +83,39 @@ class _SumSplitting:
         few, wide = (1, 1) if columns_of(cells, block) is None else (self.gpu.fewest_columns, self.gpu.column_lanes)
         alone = length * min(many, few) * 4 / self.gpu.bytes_per_ns  # what a program takes, if there are no strips
         programs = -(-many // wide)
-        strips = min(self.gpu.programs // programs, length * min(many, wide) // self.gpu.strip_points, loop.size)
+        longest = max(size for _, size in perfect((loop,))[0])
+        strips = min(self.gpu.programs // programs, length * min(many, wide) // self.gpu.strip_points, longest)
         if programs >= self.gpu.multiprocessors or alone < 3 * self.gpu.launch_ns or strips < 2:
             return (stmt,)
-        strips = strips_in(loop.size, strips)
+        strips = strips_in(longest, strips)
         return self._in_strips(cells, block, loop, found[0].of, strips) if lets else (stmt,)
 
     def _in_strips(self, cells: list[Loop], block: Body, loop: For, total: Local, strips: int) -> Sequence[Stmt]:
+        """The longest of the loops of a sum in strips."""
+        loops, body = perfect((loop,))
+        longest, many = max(loops, key=lambda one: one[1])
         strip, own = self.names.fresh("strip"), Local(self.names.fresh(f"{total.name}_own"), total.dtype)
         op = next(found[0] for one in everything(loop.body) if isinstance(one, Set) and (found := accumulation(one)))
         sizes = (strips, *(size for _, size in cells))
         part = Buffer(next(self.ids), self.names.fresh(f"{total.name}_part"), sizes, total.dtype, Role.PARTIAL)
         at = (Affine.of(strip), *(Affine.of(name) if size > 1 else Affine(()) for name, size in cells))
-        length = -(-loop.size // strips)
-        index = Affine(((length, strip), (1, loop.loop)))
-        inside = self._taking(loop, index, total, own)
-        if loop.size % strips:
-            inside = (If((Inside(index, loop.size),), inside),)
+        length = -(-many // strips)
+        index = Affine(((length, strip), (1, longest)))
+        inside = self._taking(body, (longest, index), total, own)
+        if many % strips:
+            inside = (If((Inside(index, many),), inside),)
+        inside = around([(name, length if name == longest else size) for name, size in loops], inside)
         before = [one for one in block[: block.index(loop)] if isinstance(one, Let) and one.local != total]
         neutral = Let(own, neutral_of(op, total.dtype))
-        first: Body = (*before, neutral, For(loop.loop, length, inside), Store(part, at, own))
+        first: Body = (*before, neutral, *inside, Store(part, at, own))
         taken: Body = (Set(total, Call(op, (total, Read(part, at)))),)
         where = block.index(loop)
         second = (*block[:where], For(strip, strips, taken), *block[where + 1 :])
         return *around([(strip, strips), *cells], first), *around(cells, second)
 
-    def _taking(self, loop: For, index: Affine, total: Local, own: Local) -> Body:
+    def _taking(self, body: Body, place: tuple[str, Affine], total: Local, own: Local) -> Body:
         """The body of a loop at an index, whose values a strip's own accumulator takes."""
+        name, index = place
 
         def rule(stmt: Stmt) -> Sequence[Stmt]:
             match stmt:
@@ -117,7 +123,7 @@ class _SumSplitting:
                     return (Set(own, Call(op, (own, value))),)
             return (stmt,)
 
-        moved = [map_scalars(one, lambda part: substituted(part, {loop.loop: index})) for one in loop.body]
+        moved = [map_scalars(one, lambda part: substituted(part, {name: index})) for one in body]
         return bottom_up(moved, rule)
 
     def _product(self, batch: Sequence[Loop], staged: Staged) -> Sequence[Stmt]:

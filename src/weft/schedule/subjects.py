@@ -76,7 +76,7 @@ def subjects(stage: Stage, task: Task) -> list[Subject]:
     for key, (first, *others) in positions.items():
         kernel = stage.kernels[first]
         body = systematic(kernel.body).body
-        ways = gpu_knobs(body) if on_gpu else knobs(body, task.options, own, as_loops[first])
+        ways = gpu_knobs(body, task.options.shaped_for) if on_gpu else knobs(body, task.options, own, as_loops[first])
         given = (tuple(ways), task.options, own, task.static)
         found.append(Subject(key, kernel, (first, *others), rules[first], *given))
     return found

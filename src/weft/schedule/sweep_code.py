@@ -13,13 +13,15 @@
 It is a row's own code: values of a row are variables, and what has columns or depth is a PRIVATE buffer of a row, which
 a program holds in registers for all rows of its strip. Rows or columns that are left over are told by tests. A point is
 divided by a number of its row or column as it is multiplied by the reciprocal, which is found once for all of them.
+Exponentials are powers of two, as a GPU has them: in single precision they are as far off as if their argument had been
+rounded once more. Blocks that a mask hides nothing of come first, in a loop of their own that does not ask it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import e, log2, prod
 
 from weft.affine import Affine
 from weft.loops.annotations import staged_product
@@ -51,8 +53,8 @@ from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Body, free, reads, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Call, Num, Scalar, where
-from weft.ops.dtypes import is_float
-from weft.schedule.hidden_blocks import Visible, block_tests, whole_index
+from weft.ops.dtypes import is_float, promote
+from weft.schedule.hidden_blocks import Visible, block_ranges, hidden, visible, whole_index
 from weft.schedule.rescaled_sums import ColumnPass, RowSplit, Taken
 from weft.schedule.sweep import Sweep, factor_sides
 
@@ -95,6 +97,8 @@ class _SweepCode:
     #: What matrices hold so far in a block: a cell of a row's own, or a number.
     begun: dict[Buffer, Scalar] = field(default_factory=dict)
     scaling: set[Buffer | None] = field(default_factory=set)
+    #: Where all points of a block are known to be visible.
+    seen: Visible = frozenset()
     loaded: list[Stmt] = field(default_factory=list)
     strip: str = ""
     lane: str = ""
@@ -136,15 +140,30 @@ class _SweepCode:
         def leaf(one: Scalar) -> Scalar | None:
             if isinstance(one, Read):
                 return self._read(one, places)
+            if isinstance(one, Cast) and not isinstance(one.value, Num):
+                return _converted(self.scalar(one.value), one.dtype)
             if isinstance(one, Call) and one.op in ("le", "lt"):
                 indices = [whole_index(arg) for arg in one.args]
                 if None not in indices:
                     return Call(one.op, tuple(index.substitute(places) for index in indices if index is not None))
             if isinstance(one, Call) and one.op == "div" and self._is_thin(one.args[1]):
                 return Call("mul", (self.scalar(one.args[0]), Call("recip", (self.scalar(one.args[1]),))))
+            if isinstance(one, Call) and one.op == "exp" and dtype_of(one.args[0]) == "float32":
+                return _exponential(self.scalar(one.args[0]))
+            if isinstance(one, Call) and one.op == "add":
+                return _sum(*map(self.scalar, one.args))
+            if isinstance(one, Call) and one.op == "where" and (chosen := self._chosen(one)) is not None:
+                return self.scalar(chosen)
             return one.substitute(places) if isinstance(one, Affine) else None
 
         return rewritten(scalar, leaf)
+
+    def _chosen(self, asked: Call) -> Scalar | None:
+        """What a choice is where all points are visible; None if that says nothing about it."""
+        for forms, value in zip((visible(asked.args[0]), hidden(asked.args[0])), asked.args[1:], strict=True):
+            if forms is not None and forms <= self.seen:
+                return value
+        return None
 
     def _is_thin(self, scalar: Scalar) -> bool:
         """Is something a number of a row, or of a column, or the same for all: so that its reciprocal costs little?"""
@@ -204,16 +223,17 @@ class _SweepCode:
         for nest in found.before:
             yield from self._of_row(nest)
         yield from self._started(found)
-        block = tuple(self._block(found))
         column, size = self.sweep.column
-        row = (self.sweep.row[0], self._row - Affine.of(self.sweep.row[0]), self.shape.rows)
-        first = (column, Affine(((self.shape.columns, self.at),)), self.shape.columns)
-        tests = tuple(block_tests(forms, row, first, 2 * (self.sweep.row[1] + size)))
-        inside: Body = (If(tests, block),) if tests else block
-        loop: Stmt = For(self.at, -(-size // self.shape.columns), inside)
-        for name, many in reversed(self.sweep.summed):
-            loop = For(name, many, (loop,))
-        yield loop
+        name, many = self.sweep.row
+        rows = (name, self._row - Affine.of(name), self.shape.rows, many)
+        columns = (column, Affine(((self.shape.columns, self.at),)), self.shape.columns, size)
+        for tests, self.seen in block_ranges(forms, rows, columns):
+            block = tuple(self._block(found))
+            loop: Stmt = For(self.at, -(-size // self.shape.columns), (If(tests, block),) if tests else block)
+            for summed, times in reversed(self.sweep.summed):
+                loop = For(summed, times, (loop,))
+            yield loop
+        self.seen = frozenset()
         self.running, self.earlier, self.scales = {}, {}, {}
         taken, late = {id(one.nest): one for one in found.taken}, set(map(id, (*found.rounded, *found.after)))
         for nest in self.sweep.nests:
@@ -347,7 +367,8 @@ class _SweepCode:
             return
         wide = "float64" if buffer.dtype == "float64" else "float32"
         scale = self.scales[buffer] = Local(fresh_identifier(f"{buffer.name}_scale", self.names), wide)
-        yield Let(scale, Call("exp", (Call("sub", (_as(before, wide), _as(now, wide))),)))
+        moved = Call("sub", (_as(before, wide), _as(now, wide)))
+        yield Let(scale, _exponential(moved) if wide == "float32" else Call("exp", (moved,)))
 
     def _taken(self, nest: Nest, one: Taken) -> Iterator[Stmt]:
         """Take a block into a value of its row."""
@@ -411,13 +432,31 @@ class _SweepCode:
         return self.scalar(rewritten(factor, leaf))
 
 
+def _exponential(scalar: Scalar) -> Scalar:
+    """The exponential of a number in single precision, as a power of two."""
+    return Call("exp2", (Call("mul", (scalar, Cast("float32", Num(log2(e))))),))
+
+
+def _converted(scalar: Scalar, dtype: str) -> Scalar:
+    """A number in a type; what was made wider for nothing is what it was."""
+    if isinstance(scalar, Cast) and dtype_of(scalar.value) == dtype and promote(dtype, scalar.dtype) == scalar.dtype:
+        return scalar.value
+    return Cast(dtype, scalar)
+
+
 def _as(scalar: Scalar, dtype: str) -> Scalar:
     return scalar if dtype_of(scalar) == dtype else Cast(dtype, scalar)
 
 
 def _taken_in(core: Update, old: Scalar, value: Scalar) -> Scalar:
     """What a cell holds after a value was taken in."""
-    return Call(core.op, (old, value))
+    return _sum(old, value) if core.op == "add" else Call(core.op, (old, value))
+
+
+def _sum(one: Scalar, other: Scalar) -> Scalar:
+    """A sum; nothing is added to a number, which then is what it was but for the sign of zero."""
+    numbers = constant_value(one), constant_value(other)
+    return other if numbers[0] == 0 else one if numbers[1] == 0 else Call("add", (one, other))
 
 
 def _power(size: int) -> int:

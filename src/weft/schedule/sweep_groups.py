@@ -419,8 +419,10 @@ class _Group:
         )
         while rows > 16 and prod(size for _, size in sweep.batch) * -(-sweep.row[1] // rows) < self.gpu.multiprocessors:
             rows //= 2
-        wide = max(columns, *(_power(sweep.width(nest)) for nest in sweep.nests))
         warps = 4
+        while columns > self.gpu.fewest_swept and rows * columns * blocks > 32 * warps * self.gpu.block_cells:
+            columns //= 2
+        wide = max(columns, *(_power(sweep.width(nest)) for nest in sweep.nests))
         while warps < 8 and rows * wide * blocks > 32 * warps * self.gpu.swept_cells:
             warps *= 2
         shape = SweepShape(rows, columns, warps, stages, "tf32" if self.tf32 and not narrow else "ieee")

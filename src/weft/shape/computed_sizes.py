@@ -240,7 +240,7 @@ class CountRule(Propagator):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ComputedRule(Propagator):
-    """An axis whose size is computed from those of named others.
+    """An axis whose size is computed from those of named others, as soon as those that it needs are known.
 
     The other way round, one size that is not known is found where the rest and the computed one are: if the computed
     size rises or falls with it, it is searched for, and it counts only if neither of its neighbours would do.
@@ -249,6 +249,7 @@ class ComputedRule(Propagator):
     axis: AxisCell
     of: Mapping[str, AxisCell]
     rule: SizeRule
+    needs: frozenset[str]
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -258,8 +259,10 @@ class ComputedRule(Propagator):
         sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}
         why = self.after(next((axis.why for axis in self.cells if axis.why), None))
         unknown = [name for name in self.of if name not in sizes]
-        if not unknown:
-            solver.set_size(self.axis, self.rule.size(sizes), why)
+        if self.needs.isdisjoint(unknown):
+            size = self.rule.size(sizes)
+            if size is not None:
+                solver.set_size(self.axis, size, why)
         elif len(unknown) == 1 and self.axis.size is not None:
             found = self._inverse(unknown[0], sizes, self.axis.size)
             if found is not None:
@@ -269,7 +272,9 @@ class ComputedRule(Propagator):
         """The only size of an axis, of those near, that makes the computed one what it is."""
 
         def distance(size: int) -> int:
-            return self.rule.size({**sizes, name: size}) - wanted
+            found = self.rule.size({**sizes, name: size})
+            assert found is not None
+            return found - wanted
 
         low, high = 1, wanted + sum(sizes.values()) + 1
         try:

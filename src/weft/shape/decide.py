@@ -9,7 +9,7 @@ from typing import TypeAlias
 from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, Why
-from weft.shape.computed_sizes import AffineRule, CountRule, SizeRules
+from weft.shape.computed_sizes import AffineRule, ComputedRule, CountRule, SizeRules
 from weft.shape.dims import Below, Join, Same
 from weft.shape.rank_demand import rank_demand
 from weft.shape.reach import reach
@@ -198,7 +198,8 @@ def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
     """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
     waiting = _open(axes)
     rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, SizeRules)}
-    computed = _above([rule.axis for rule in rules if rule.axis.size is None])
+    counted = [rule.axis for axis in waiting for rule in axis.watchers if isinstance(rule, ComputedRule)]
+    computed = _above(_open([*counted, *(rule.axis for rule in rules)]))
     split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
     not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}
     return [axis for axis in waiting if axis not in not_yet]

@@ -333,8 +333,9 @@ class _Laying:
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
                 solver.add(CountRule(why, f"`{shape.name}`", shape.rows, count), *shape.rows)
-            case Computed(label=label, of=of, size=size):
-                computed = ComputedRule(why, self._label(label), {one.name: self._label(one) for one in of}, size)
+            case Computed(label=label, of=of, size=size, needs=needs):
+                others = {one.name: self._label(one) for one in of}
+                computed = ComputedRule(why, self._label(label), others, size, needs)
                 solver.add(computed, *computed.cells)
 
     def _row_is(self, constraint: RowIs) -> None:
@@ -420,7 +421,7 @@ class _Laying:
                 if window is not None:
                     self._known(self._label(over), Dim(window))
                     return axis
-                counted = ComputedRule(Why(self.step), self._label(over), {"axis": axis}, term)
+                counted = ComputedRule(Why(self.step), self._label(over), {"axis": axis}, term, frozenset({"axis"}))
                 solver.add(counted, *counted.cells)
                 return axis
             case Position(at=at):

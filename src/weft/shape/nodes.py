@@ -12,7 +12,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
                | AxisIs(left, right)                      two axis terms have one size
                | AxisBelow(operand, result)               one axis broadcasts to the other
                | ElementCount(slot, count)                all axes of a shape multiply to count
-               | Computed(label, of, size)                a size computed from others by somebody else
+               | Computed(label, of, size, needs)         a size computed from others by somebody else
                | Positions(slot, label)                   a tensor holds positions along an axis, which has no loop
     middle     = RowVar                                   the axes this row variable stands for
                | Rest.UNTRACKED                           any axes, unrelated to anything
@@ -185,18 +185,19 @@ class ElementCount:
 class SizeRule(Protocol):
     """How a size follows from others."""
 
-    def size(self, of: Mapping[str, int]) -> int:
-        """The size, for those of the others by name."""
+    def size(self, of: Mapping[str, int]) -> int | None:
+        """The size, for those of the others by name; None if some that are left out are needed after all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The size of a label follows from those of others once they are known."""
+    """The size of a label follows from those of others, once those that it needs are known."""
 
     label: Label
     of: tuple[Label, ...]
     size: SizeRule
+    needs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

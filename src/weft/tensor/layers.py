@@ -51,6 +51,8 @@ class Layer:
     def __call__(self, *args: Any, **operands: Any) -> Any:
         """Apply the layer; shapes are constrained afresh, parameters are reused."""
         self.body.takes.check(args, operands, self.config)
+        if around := current_application():
+            around.scope.uses(self)
         with inside(self.scope):
             result = self.body.function(*args, **operands, **self.config)
         tensors = self.body.returns.tensors(result)
@@ -84,13 +86,13 @@ class Layer:
     @property
     @public
     def params(self) -> tuple[Tensor, ...]:
-        """The parameters of this layer and of the layers inside it, in order of first use."""
+        """The parameters of this layer and of the layers it applies, in order of first use; its own come first."""
         self._check_applied()
         return told_apart(dict.fromkeys(one for _, one in self._paths() if one.is_param))
 
     @property
     def statistics(self) -> tuple[Tensor, ...]:
-        """What this layer and the layers inside it keep beside parameters, such as running means."""
+        """What this layer and the layers it applies keep beside parameters, such as running means."""
         self._check_applied()
         return told_apart(dict.fromkeys(one for _, one in self._paths() if not one.is_param))
 
@@ -127,14 +129,23 @@ class Layer:
         return f"<layer {self.label}>"
 
     def _inside(self) -> list[tuple[str, Tensor | Layer]]:
-        """What it owns by name, and the layers it is configured with by their keywords."""
+        """What it owns by name, the layers it is configured with by their keywords, and others it applies by label."""
         given = [(key, one) for key, one in self.config.items() if isinstance(one, Layer)]
-        return [(self.scope.name_of(key, one), one) for key, one in list(self.scope.owned.items())] + given
+        scopes = [one.scope for _, one in given]
+        used = [(one.label, one) for one in self.scope.used if not any(one.scope is scope for scope in scopes)]
+        owned = [(self.scope.name_of(key, one), one) for key, one in list(self.scope.owned.items())]
+        return [*owned, *given, *used]
 
     def _paths(self) -> Iterator[tuple[str, Tensor]]:
+        """All that is kept, by the names that lead to it."""
+        return iter(dict.fromkeys(self._every_path(())))
+
+    def _every_path(self, around: tuple[LayerScope, ...]) -> Iterator[tuple[str, Tensor]]:
+        if any(self.scope is one for one in around):
+            return
         for name, one in self._inside():
             if isinstance(one, Layer):
-                yield from ((f"{name}.{path}", param) for path, param in one._paths())
+                yield from ((f"{name}.{path}", kept) for path, kept in one._every_path((*around, self.scope)))
             else:
                 yield name, one
 

@@ -27,10 +27,12 @@ class LayerScope:
     """What one configured layer owns: parameters by name, and the layers its body makes, counted by name along it.
 
     Both are in order of first use. What is made becomes owned in one go: a signal may come in the middle of making it.
+    Layers that were made elsewhere, and that its body applies, are used.
     """
 
     label: str
     owned: dict[str | tuple[str, int], Tensor | Layer] = field(default_factory=dict)
+    used: list[Layer] = field(default_factory=list)
     applied: bool = False
 
     @alone
@@ -52,6 +54,13 @@ class LayerScope:
             made = make(_scope_of(now))
         self.owned[name, number] = made
         return made
+
+    @alone
+    def uses(self, layer: Layer) -> None:
+        """The body applies a layer: one that it neither made nor has met before is used from now on."""
+        here = [_scope_of(one) for one in self.owned.values() if not isinstance(one, Tensor)]
+        if not any(layer.scope is one for one in (self, *here, *(one.scope for one in self.used))):
+            self.used.append(layer)
 
     def _inner(self, name: str, number: int) -> LayerScope:
         taken = {one.label for one in self.owned.values() if not isinstance(one, Tensor)}

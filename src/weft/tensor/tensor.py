@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
-from weft.habits import no_attribute, not_pickled, numpy_refused
+from weft.habits import no_attribute, not_pickled, numpy_refused, without_bits
 from weft.ops import Monoid, Number, Scalar
 from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
@@ -291,6 +291,11 @@ class Tensor:
 
     def __rmatmul__(self, other: TensorLike) -> Tensor:
         return _compose(other, self)
+
+    __and__ = __rand__ = without_bits("&", "wf.logical_and(a, b)")
+    __or__ = __ror__ = without_bits("|", "wf.logical_or(a, b)")
+    __xor__ = __rxor__ = without_bits("^", "wf.not_equal(a, b)")
+    __invert__ = without_bits("~", "wf.logical_not(a)")
 
     @property
     @public

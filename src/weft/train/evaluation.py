@@ -16,7 +16,10 @@ from weft.errors import ShapeError, WeftError
 from weft.ops import call
 from weft.runtime import Context
 from weft.schedule import CompileOptions
-from weft.tensor.groups import related
+from weft.tensor import reductions
+from weft.tensor.class_ids import named_classes, whole_ids
+from weft.tensor.functions import cast, maximum, not_equal
+from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, related
 from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
 from weft.train.feed import feed_of
@@ -27,26 +30,47 @@ from weft.train.tally import Tally
 Measure: TypeAlias = Callable[..., Any]
 Measures: TypeAlias = Mapping[str, Measure]
 
+_ALL = "...|... => 0"
 #: A number for each example of both, and no more.
 _ONE_EACH = parse_spec("...|one, ; ...|one => ...|one")
 
 
-def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+def accuracy(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> Tensor:
     """The share of examples whose largest output is that of their label: a measure.
+
+    Examples whose label is `ignore_index` do not count; any other that names no output is refused when it is met.
 
     >>> logits, labels = (wf.data(np.array(one), batch=1) for one in ([[0.1, 0.9], [0.8, 0.2]], [1, 1]))
     >>> wf.Context("interp")[wf.train.accuracy(logits, labels)].item()
     0.5
     """
-    found = argmax(logits)
+    _check_several(logits, labels)
+    found, ids = argmax(logits), whole_ids(labels, "accuracy")
+    named = named_classes(ids, group_size(found, Groups.plain(OUTPUT_ROW, "accuracy")), ignore_index, "accuracy")
     try:
-        reads = list(zip(_ONE_EACH.operands, (found, labels), strict=True))
-        right = related("right", partial(call, "eq"), reads, _ONE_EACH.result, sizes={"one": 1})
+        reads = list(zip(_ONE_EACH.operands, (found, ids), strict=True))
+        right = related("right", partial(call, "eq"), reads, _ONE_EACH.result, sizes={"one": 1}, watched=[named])
     except ShapeError:
         what = f"accuracy compares the class of each example with its id, and `{labels.label}` is {labels.shape}"
         fix = f"give one id for each example, wf.data(ids, batch=1); of one-hot labels it is wf.argmax({labels.label})"
         raise ShapeError(what, notes=[f"{logits.label} is {logits.shape}"], fix=fix) from None
-    return mean(right, "...|... => 0", label="accuracy")
+    if ignore_index is None:
+        return mean(right, _ALL, label="accuracy")
+    counts = cast(not_equal(ids, ignore_index), "int32")
+    share: Tensor = reductions.sum(right * counts, _ALL) / maximum(reductions.sum(counts, _ALL), 1)
+    return share.named("accuracy")
+
+
+def _check_several(logits: Tensor, labels: Tensor) -> None:
+    """Refuse what has one output for each example: the largest of one says nothing."""
+    outputs = logits.shape.output.axes
+    if outputs and all(axis.size == 1 for axis in outputs):
+        raise ShapeError(
+            f"accuracy compares the largest output with the label, and `{logits.label}` has one output",
+            notes=[f"{logits.label} is {logits.shape}"],
+            fix="give the model an output for each class; of one score for yes and no it is "
+            f'wf.mean(wf.equal({logits.label} > 0, {labels.label}), "...|... => 0")',
+        )
 
 
 def evaluate(

@@ -47,6 +47,9 @@ class Placed(LookingTiles):
         if self.widens:
             lines.append(f"{self.scalar} *const part = ({self.scalar} *){at} + lanes;")
             at = "(part + tall * wide)"
+        if self._turns:
+            lines.append(f"{self.accumulator} *const turned = ({self.accumulator} *){at};")
+            at = f"(turned + {self._turned} * wide)"
         return [
             *lines,
             f"{self.accumulator} *const {'room' if self.tile.block else 'sums'} = ({self.accumulator} *){at} + lanes;",
@@ -64,7 +67,29 @@ class Placed(LookingTiles):
         if not self.tile.group:
             many = f"{points(self.rows.loops[:-1])} * (({self.rows.size} + {self.name}_rows - 1) / {self.name}_rows)"
         tiles = f"{tile} * {many}" if self.tile.block else tile
+        if self._turns:  # one that is turned is so with the rows that fill its last block
+            tiles += f" + ({self._turned} + {self._turned - self.tile.rows}) * {self.name}_wide"
         return f"{panel}{part}sizeof({self.accumulator}) * ({tiles} + {self.name}_lanes)"
+
+    @property
+    def _turns(self) -> bool:
+        """Is a tile transposed for its epilogue, which then reads sums of several rows side by side?"""
+        rows = self.tile.along == "rows" and self.tile.rows > 1
+        return rows and not self.tile.dot and self.accumulator in TRANSPOSED
+
+    @property
+    def _turned(self) -> int:
+        """How many rows such a tile has, in whole blocks."""
+        _, block = TRANSPOSED[self.accumulator]
+        return -(-self.tile.rows // block) * block
+
+    def _turn(self) -> Lines:
+        """The sums of a tile transposed, whole blocks of them."""
+        if not self._turns:
+            return []
+        dtype, block = TRANSPOSED[self.accumulator]
+        depth, rows = f"(columns + {block - 1}) / {block} * {block}", self._turned
+        return [f"weft_transpose_{dtype}(sums, wide, {depth}, {rows}, turned, {rows});"]
 
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
@@ -212,7 +237,8 @@ class Placed(LookingTiles):
     def _rest(self) -> Lines:
         """The epilogue of a tile: of a whole one, or of one at an edge. Where tiles have two sizes, both are known."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
-        found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
+        cell = f"turned[c * {self._turned} + r]" if self._turns else "sums[r * wide + c]"
+        found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}{cell}"
         first = self.ops.joined(start, self.writer.value(start), found)
         point = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
         for step, side in (("c", self.columns), ("r", self.rows)):
@@ -221,10 +247,11 @@ class Placed(LookingTiles):
                 point = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *point]
         (first, *_), *others = self._met()
         if not others or first != "whole":
-            return self._at_points(point, "rows", "columns")
+            return [*self._turn(), *self._at_points(point, "rows", "columns")]
         edge = [f"{self.name}_{size}" for size in others[0][1:]] if len(others) == 1 else ["rows", "columns"]
         known, ragged = self._at_points(point, "tall", "wide"), self._at_points(point, *edge)
-        return [f"if ({self._is('rows', 'wide')}) {{", *indented(known), "} else {", *indented(ragged), "}"]
+        kind = self._is("rows", "wide")
+        return [*self._turn(), f"if ({kind}) {{", *indented(known), "} else {", *indented(ragged), "}"]
 
     def _at_points(self, point: Lines, rows: str, columns: str) -> Lines:
         """Something at each point of a tile of so many rows and columns."""
@@ -237,6 +264,9 @@ class Placed(LookingTiles):
             block = [simd(list(map(self.writer.variable, sums))), *block]
         return loop(outer[0], "0", outer[1], block)
 
+
+#: What tiles are transposed of, by its C type: its name, and how many rows and columns a block has.
+TRANSPOSED = {"float": ("float32", 4), "double": ("float64", 2)}
 
 #: The names of sizes inside a kernel.
 _SIZES = (("lanes", "lanes"), ("wide", "wide"), ("tall", "rows"))

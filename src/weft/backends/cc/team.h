@@ -5,6 +5,9 @@
    it is at. When all are claimed the round is closed, and only those who have a seat are waited for. There is one round
    at a time: a second caller works alone. Threads look for the next round for a while, then they sleep.
 
+   The caller claims chunks from the front, the others from the back: a core finds in its cache what it had of the same
+   cells in the round before, though nobody is bound to any chunk.
+
    Two threads of a round that the system put on one processor stay there, each at half its speed, for as long as a
    second, though another one is free: so who takes a seat and finds somebody of the round on its processor moves to one
    that it may run on and where nobody of the round is. It may run on as many as before afterwards.
@@ -34,12 +37,13 @@ enum {
     weft_worth_waking = 100000, /* nanoseconds of work, of this round and others since, that sleepers did not share */
     weft_stack = 1 << 20,
     weft_processors = 1024,     /* those beyond are as good as any */
-    weft_word = 64
+    weft_word = 64,
+    weft_half = 32
 };
 
 static struct {
     _Alignas(64) _Atomic uint64_t gate;
-    _Alignas(64) _Atomic int64_t next;
+    _Alignas(64) _Atomic uint64_t claimed; /* chunks from the front, and those from the back above `weft_half` bits */
     _Alignas(64) _Atomic int64_t left; /* threads that had a seat and are done */
     _Atomic bool waiting;              /* does the caller sleep until they are? */
     _Alignas(64) _Atomic bool taken;   /* is there a round? */
@@ -121,17 +125,23 @@ static bool weft_settle(uint64_t round) { return round > 0; }
 static void weft_move(uint64_t round) { (void)round; }
 #endif
 
-/* How many chunks there are from an iteration on. */
-static int64_t weft_chunks(const weft_work *work, int64_t from)
+static int64_t weft_chunks(const weft_work *work) { return (work->size + work->chunk - 1) / work->chunk; }
+
+/* How many chunks are left where so many are claimed. */
+static int64_t weft_unclaimed(const weft_work *work, uint64_t claimed)
 {
-    return from < work->size ? (work->size - from + work->chunk - 1) / work->chunk : 0;
+    const int64_t left = weft_chunks(work) - (int64_t)(claimed & UINT32_MAX) - (int64_t)(claimed >> weft_half);
+    return left > 0 ? left : 0;
 }
 
-/* Claim a chunk and work on it; false where none is left. */
-static bool weft_claim(const weft_work *work, char *scratch)
+/* Claim a chunk, from the front or from the back, and work on it; false where none is left. */
+static bool weft_claim(const weft_work *work, char *scratch, bool front)
 {
-    const int64_t first = atomic_fetch_add_explicit(&weft_team.next, work->chunk, memory_order_relaxed);
-    if (first >= work->size) return false;
+    const uint64_t one = front ? 1 : (uint64_t)1 << weft_half;
+    const uint64_t claimed = atomic_fetch_add_explicit(&weft_team.claimed, one, memory_order_relaxed);
+    if (!weft_unclaimed(work, claimed)) return false;
+    const int64_t at = front ? (int64_t)(claimed & UINT32_MAX) : weft_chunks(work) - 1 - (int64_t)(claimed >> weft_half);
+    const int64_t first = at * work->chunk;
     work->part(work->of, first, work->size - first < work->chunk ? work->size : first + work->chunk, scratch);
     return true;
 }
@@ -145,7 +155,7 @@ static void *weft_worker(void *unused)
         if (!seat) continue;
         if (!weft_settle(seen)) weft_move(seen);
         char *const scratch = weft_team.work.scratch + seat * weft_team.work.each;
-        while (weft_claim(&weft_team.work, scratch)) {}
+        while (weft_claim(&weft_team.work, scratch, false)) {}
         atomic_fetch_add(&weft_team.left, 1);
         if (atomic_load(&weft_team.waiting)) {
             pthread_mutex_lock(&weft_team.lock);
@@ -159,7 +169,7 @@ static void *weft_worker(void *unused)
 /* A child has none of the threads, and nobody is in the middle of a round but whoever forked, who never is. */
 static void weft_forked(void)
 {
-    weft_team.gate = weft_team.next = weft_team.left = weft_team.asleep = weft_team.workers = 0;
+    weft_team.gate = weft_team.claimed = weft_team.left = weft_team.asleep = weft_team.workers = 0;
     weft_team.waiting = weft_team.taken = weft_team.refused = false;
     for (int at = 0; at < weft_processors; at++) weft_team.used_in[at] = 0;
     pthread_mutex_init(&weft_team.lock, 0);
@@ -203,20 +213,20 @@ static void weft_wake(int64_t wanted)
 static void weft_take_part(const weft_work *work)
 {
     if (atomic_load(&weft_team.asleep)) {
-        const int64_t others = weft_chunks(work, work->chunk), begun = weft_now();
+        const int64_t others = weft_chunks(work) - 1, begun = weft_now();
         const bool long_enough = *work->took_ns * others > weft_worth_waking;
         if (long_enough) weft_wake(others);
         const int64_t started = long_enough ? weft_now() : begun;
-        if (!weft_claim(work, work->scratch)) return;
+        if (!weft_claim(work, work->scratch, true)) return;
         *work->took_ns = weft_now() - started;
-        const int64_t left = weft_chunks(work, atomic_load(&weft_team.next));
+        const int64_t left = weft_unclaimed(work, atomic_load(&weft_team.claimed));
         weft_team.missed_ns = long_enough ? 0 : weft_team.missed_ns + *work->took_ns * left;
         if (left > 0 && weft_team.missed_ns > weft_worth_waking) {
             weft_team.missed_ns = 0;
             weft_wake(left);
         }
     }
-    while (weft_claim(work, work->scratch)) {}
+    while (weft_claim(work, work->scratch, true)) {}
 }
 
 /* Wait until those are done who had a seat, so many. */
@@ -234,17 +244,18 @@ static void weft_join(int64_t seated)
 /* Do some work on at most so many threads, the calling one among them. */
 void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
 {
-    if (threads < 2 || work->size <= work->chunk || atomic_exchange(&weft_team.taken, true)) {
+    const int64_t chunks = weft_chunks(work);
+    const bool alone = threads < 2 || chunks < 2 || chunks > INT32_MAX;
+    if (alone || atomic_exchange(&weft_team.taken, true)) {
         work->part(work->of, 0, work->size, work->scratch);
         return;
     }
-    const int64_t chunks = weft_chunks(work, 0);
     const int64_t others = (threads < chunks ? threads : chunks) - 1;
     if (weft_team.workers < others && !weft_team.refused) weft_start(others);
     weft_team.work = *work;
     atomic_store(&weft_team.spin_ns, spin_ns);
     atomic_store(&weft_team.left, 0);
-    atomic_store(&weft_team.next, 0);
+    atomic_store(&weft_team.claimed, 0);
     const uint64_t round = weft_round(atomic_load(&weft_team.gate)) + 1;
     weft_settle(round);
     atomic_store(&weft_team.gate, round << 16 | others);

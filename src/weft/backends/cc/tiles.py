@@ -276,17 +276,7 @@ class Tiles:
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
         given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
         if self.tile.panel == "transposed":
-            assert isinstance(side.factor, Read)
-            last, size = self.parts.sums[-1]
-            first, end = ("sums_from", "sums_to") if self.tile.block and len(self.parts.sums) == 1 else ("0", str(size))
-            source = self.writer.calling({last: first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
-            depth = f"({end} - {first})" if first != "0" else end
-            transpose = f"weft_transpose_{self.parts.total.dtype}"
-            body = [
-                f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
-                f"panel += {depth} * {wide};",
-            ]
-            body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
+            body = self._transposed(side)
         else:
             count, zeros = wide, Lines()
             if self.widths != ["wide"]:
@@ -296,6 +286,24 @@ class Tiles:
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def _transposed(self, side: Side) -> Lines:
+        """Columns into a panel, as many of the last sums at once as lie one after another in each column."""
+        assert side.loop is not None
+        assert isinstance(side.factor, Read)
+        outer, run = list(self.parts.sums), list[Loop]()
+        while outer and stride_of(side.factor, outer[-1][0]) == points(run):
+            run.insert(0, outer.pop())
+        first, depth = dict.fromkeys((name for name, _ in run), "0"), str(points(run))
+        if self.tile.block and not outer:
+            first[run[0][0]], depth = "sums_from", f"((sums_to - sums_from) * {points(run[1:])})"
+        source = self.writer.calling({**first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
+        wide, transpose = f"{self.name}_wide", f"weft_transpose_{self.parts.total.dtype}"
+        lines = [
+            f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
+            f"panel += {depth} * {wide};",
+        ]
+        return self._summing(lines, outer) if outer else lines
 
     def _pack_rows(self) -> Lines:
         """The function that packs rows into strips, as many rows as a tile has in each: sum after sum."""

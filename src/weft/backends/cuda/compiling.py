@@ -109,7 +109,7 @@ def _unpickled(answers: bytes) -> Iterator[Made]:
             kind, *parts = pickle.load(stream)
         except (EOFError, pickle.UnpicklingError):
             return
-        yield Launch(*parts) if kind == "launch" else WeftError(parts[0], origin=None, notes=parts[1], fix=parts[2])
+        yield parts[0] if kind == "launch" else WeftError(parts[0], origin=None, notes=parts[1], fix=parts[2])
 
 
 def answer(task: io.BufferedReader, answers: io.BufferedWriter) -> None:
@@ -120,8 +120,7 @@ def answer(task: io.BufferedReader, answers: io.BufferedWriter) -> None:
     for source in sources:
         made = attempt(TOOLCHAINS[source.language].compile, source, architecture)
         if isinstance(made, Launch):
-            facts = (made.entry, made.cubin, made.programs, made.threads, made.shared, made.trailing)
-            pickle.dump(("launch", *facts), own)
+            pickle.dump(("launch", made), own)
         else:
             pickle.dump(("error", made.what, list(made.notes), made.fix), own)
         own.flush()

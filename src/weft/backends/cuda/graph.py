@@ -18,6 +18,7 @@ from weft.backends.cuda.gpu_memory import GpuBlock
 from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
 from weft.backends.cuda.order import TouchedBytes, waits
 from weft.backends.cuda.source import Launch
+from weft.backends.cuda.tensor_map_parameters import MapParameters, encoded
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
 _WORD = 8
@@ -56,7 +57,8 @@ class Graph:
             if call.given:
                 pointers.append(given.address + _WORD * at)
                 at += len(call.given)
-            nodes.append(_node(gpu.function(launch), launch, pointers + [0] * launch.trailing))
+            maps = [encoded(gpu.driver, one, blocks[call.buffers[one.buffer]].address) for one in launch.maps]
+            nodes.append(_node(gpu.function(launch), launch, pointers, maps))
         return nodes
 
     def _touched(self, blocks: Memory) -> list[TouchedBytes]:
@@ -170,11 +172,11 @@ def _destroy(gpu: GpuDevice, handle: Handle) -> None:
     gpu.driver.call("cuGraphExecDestroy", handle)
 
 
-def _node(function: Handle, launch: Launch, pointers: Sequence[int]) -> _Node:
+def _node(function: Handle, launch: Launch, pointers: Sequence[int], maps: Sequence[MapParameters]) -> _Node:
     """A launch; the driver copies what parameters point to when it is added to a graph."""
-    values = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
-    first = ctypes.addressof(values)
-    parameters = (ctypes.c_void_p * max(len(pointers), 1))(*(first + _WORD * at for at in range(len(pointers))))
+    first, last = map(ctypes.c_uint64, pointers), (ctypes.c_uint64(0) for _ in range(launch.trailing))
+    values = [*first, *(one for some in maps for one in some), *last]
+    parameters = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
     node = _Node(
         function=function,
         grid=(launch.programs, 1, 1),

@@ -26,6 +26,9 @@ NO_TIMING, PORTABLE = 2, 1
 DYNAMIC_SHARED = 8
 RELEASE_THRESHOLD, RESERVED, USED = 4, 5, 7
 _PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3
+#: Element types of tensor maps; memory is read in lines of 128 bytes.
+MAPPED_TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
+LINES_OF_128 = 2
 
 
 class _Location(ctypes.Structure):
@@ -75,6 +78,12 @@ class KernelNode(ctypes.Structure):
     ]
 
 
+class EncodedMap(ctypes.Structure):
+    """A matrix in memory of which blocks are copied, in the form that the hardware reads."""
+
+    _fields_ = [("words", c_uint64 * 16)]
+
+
 _handle, _number, _size = POINTER(c_void_p), POINTER(c_int), POINTER(c_size_t)
 #: The functions by name, and the types of what they are given; what begins with a pointer gives something back there.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -114,6 +123,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleLoadData": (_handle, c_char_p),
     "cuModuleGetFunction": (_handle, c_void_p, c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuTensorMapEncodeTiled": (
+        *(POINTER(EncodedMap), c_int, c_uint, c_void_p, POINTER(c_uint64), POINTER(c_uint64)),
+        *(POINTER(c_uint), POINTER(c_uint), c_int, c_int, c_int, c_int),
+    ),
     "cuGraphCreate": (_handle, c_uint),
     "cuGraphAddKernelNode_v2": (_handle, c_void_p, _handle, c_size_t, POINTER(KernelNode)),
     "cuGraphInstantiateWithFlags": (_handle, c_void_p, c_uint64),

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from weft.backends.cuda.compiling import compiled_all
 from weft.backends.cuda.gpu_kernels import Language, Toolchain
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.source import BlockMap, Launch, Source
 from weft.cache import opened, own_identity
 from weft.errors import WeftError
 
 #: What compilers are part of: another version is another compiler.
 PACKAGES = ("triton", "nvidia-cuda-nvrtc")
-_FACTS = ("entry", "programs", "threads", "shared", "trailing", "writes")
+_FACTS = ("entry", "programs", "threads", "shared", "trailing", "writes", "maps")
 #: The kernels of this process by where and under what they are kept.
 _known: dict[tuple[Path, str], Launch] = {}
 
@@ -79,7 +80,8 @@ class KernelStore:
 
 
 def _entry(launch: Launch) -> bytes:
-    return json.dumps({one: getattr(launch, one) for one in _FACTS}).encode() + b"\n" + launch.cubin
+    facts = {one: getattr(launch, one) for one in _FACTS} | {"maps": [asdict(one) for one in launch.maps]}
+    return json.dumps(facts).encode() + b"\n" + launch.cubin
 
 
 def _launch(entry: bytes | None) -> Launch | None:
@@ -87,7 +89,13 @@ def _launch(entry: bytes | None) -> Launch | None:
         return None
     facts, _, cubin = entry.partition(b"\n")
     known = json.loads(facts)
-    return Launch(cubin=cubin, **{**known, "writes": tuple(known["writes"])})
+    maps = tuple([_map(one) for one in known["maps"]])
+    return Launch(cubin=cubin, **{**known, "writes": tuple(known["writes"]), "maps": maps})
+
+
+def _map(facts: Mapping[str, Any]) -> BlockMap:
+    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in facts.items()}
+    return BlockMap(**found)
 
 
 @cache

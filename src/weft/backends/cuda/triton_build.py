@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.source import BlockMap, Launch, Source
 from weft.backends.cuda.triton_types import pointer_type
 from weft.errors import WeftError
 
@@ -24,8 +26,9 @@ def compile_triton(source: Source, architecture: str) -> Launch:
 
     function = _function(source)
     names = function.arg_names
-    types = [pointer_type(one) for one in source.dtypes] + (["*i64"] if source.given else [])
-    attributes = {(at,): [["tt.divisibility", _ALIGNMENT]] for at in range(len(types))}
+    pointers = [pointer_type(one) for one in source.dtypes] + (["*i64"] if source.given else [])
+    types = pointers + [f"tensordesc<{pointer_type(one.dtype)[1:]}{list(one.block)}>" for one in source.maps]
+    attributes = {(at,): [["tt.divisibility", _ALIGNMENT]] for at in range(len(pointers))}
     code = ASTSource(fn=function, signature=dict(zip(names, types, strict=True)), constexprs={}, attrs=attributes)
     target = GPUTarget("cuda", int(architecture.removeprefix("sm_").rstrip("a")), 32)
     options = {"num_warps": source.warps, "num_stages": source.stages, "enable_fp_fusion": False}
@@ -40,7 +43,14 @@ def compile_triton(source: Source, architecture: str) -> Launch:
         32 * source.warps,
         made.metadata.shared,
         _TRAILING,
+        maps=tuple(map(_decided, source.maps, made.metadata.tensordesc_meta)),
     )
+
+
+def _decided(one: BlockMap, found: Mapping[str, Any]) -> BlockMap:
+    """A tensor map with what the compiler decided of it."""
+    high, wide = found["block_size"]
+    return replace(one, box=(high, wide), swizzle=found["swizzle"])
 
 
 def _function(source: Source) -> Any:

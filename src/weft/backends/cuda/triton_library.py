@@ -57,7 +57,7 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("sign", _UNSIGNED, "x", ("return tl.where(x > 0, tl.full((), 1, tl.uint64), x)",)),
     ("div", ("float32",), "x, y", ("return tl.div_rn(x, y)",)),
     ("div", ("float64",), "x, y", ("return x / y",)),
-    ("recip", ("float32",), "x", ("return tl.div_rn(tl.full((), 1.0, tl.float32), x)",)),
+    ("recip", ("float32",), "x", ("return libdevice.rcp_rn(x)",)),
     ("recip", ("float64",), "x", ("return tl.full((), 1.0, tl.float64) / x",)),
     ("sqrt", ("float32",), "x", ("return tl.sqrt_rn(x)",)),
     ("sqrt", ("float64",), "x", ("return libdevice.sqrt(x)",)),

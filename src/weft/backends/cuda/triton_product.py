@@ -23,6 +23,7 @@ from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.nodes import Blocks
 from weft.loops.product_legality import at_a_point
+from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Scalar
 from weft.ops.dtypes import is_float
@@ -65,6 +66,15 @@ class ProductText:
     def launch(self) -> tuple[int, int, int]:
         """How many programs there are, on how many warps each, and the stages of loads under way."""
         return prod(self.counts) * _points(self.batch), self.blocks.warps, self.blocks.stages
+
+    @property
+    def maps(self) -> list[tuple[TensorMap, tuple[int, int]]]:
+        """The factors as matrices and the blocks of them, where the copy engine loads them."""
+        found = factor_maps(self.parts) if self.blocks.maps else None
+        sides, deep = (self.blocks.rows, self.blocks.columns), self.blocks.sums
+        return [
+            (one, (own, deep) if one.sums_inside else (deep, own)) for one, own in zip(found or (), sides, strict=False)
+        ]
 
     def write(self, given: Mapping[str, LaneValue], block: Callable[[Sequence[Stmt], Here], None]) -> None:
         """The lines of it; `block` writes statements."""
@@ -134,19 +144,8 @@ class ProductText:
             lines.add(f"for start in range(0, {size}, {blocks.sums}):")
             lines.indent += 1
             start = "start"
-        over = size % blocks.sums != 0
-        sides = (
-            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
-            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
-        )
-        found, dtype = list[str](), multiplied(parts)
-        still = self._still(start)
-        for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
-            indices = self._across(name, shape, axis, start, still)
-            masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
-            here = Here({**known, **indices}, masks, sizes)
-            here = replace(here, masks=(*masks, *self._tests(here)))
-            found.append(self._factor(factor, dtype, here, axis))
+        found = self._mapped(left, start) if blocks.maps else self._loaded(left, right, outer, start)
+        dtype = multiplied(parts)
         precision = {
             "float32": f', input_precision="{blocks.precision}"',
             "float64": ", out_dtype=tl.float64",
@@ -154,6 +153,39 @@ class ProductText:
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
+
+    def _loaded(
+        self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], start: str
+    ) -> list[str]:
+        """The blocks of factors, loaded cell by cell."""
+        parts, blocks = self.parts, self.blocks
+        over = _points(parts.sums) % blocks.sums != 0
+        sides = (
+            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
+            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
+        )
+        found, still = list[str](), self._still(start)
+        for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
+            indices = self._across(name, shape, axis, start, still)
+            masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
+            here = Here({**known, **indices}, masks, sizes)
+            here = replace(here, masks=(*masks, *self._tests(here)))
+            found.append(self._factor(factor, multiplied(parts), here, axis))
+        return found
+
+    def _mapped(self, known: Mapping[str, LaneValue], start: str) -> list[str]:
+        """The blocks of factors that the copy engine loads, with sums across on the left and down on the right."""
+        found, here = list[str](), Here(known)
+        for at, (one, block) in enumerate(self.maps):
+            own = f"{('row', 'column')[at]}_block * {block[not one.sums_inside]}"
+            along = (own, start) if one.sums_inside else (start, own)
+            around = (self.values.affine(of, here).text for of in (one.outer, one.inner))
+            begin = list(map(_sum, around, along))
+            begin = [f"tl.cast({text}, tl.int32)" for text in begin] if self.values.wide else begin
+            loaded = f"map{at}.load([{', '.join(begin)}])"
+            text = loaded if one.sums_inside is (at == 0) else f"tl.trans({loaded})"
+            found.append(self.values.named(LaneValue(text, _BOTH)).text)
+        return found
 
     def _again(self, total: str, here: Here) -> None:
         """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
@@ -248,6 +280,10 @@ def stored_factor(factor: Scalar) -> Scalar:
         case Cast(dtype="float32", value=Read() as read) if is_float(read.buffer.dtype):
             return read
     return factor
+
+
+def _sum(one: str, other: str) -> str:
+    return other if one == "0" else one if other == "0" else f"{one} + {other}"
 
 
 def _masks(*masks: tuple[str, int]) -> tuple[LaneValue, ...]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.affine import Affine
-from weft.backends.cuda.source import Source
+from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_lane_product import LaneProductText
 from weft.backends.cuda.triton_library import triton_functions
 from weft.backends.cuda.triton_owners import OwnersText
@@ -50,6 +50,7 @@ from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
 from weft.loops.nodes import Blocks, Grid, Lanes, Owners
 from weft.loops.roundings import PARTS
+from weft.loops.tensor_maps import TensorMap
 from weft.loops.walk import body_of, everything, own_accesses, parts, variables
 from weft.ops import OPS, Scalar
 
@@ -73,13 +74,15 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     wide = max([*loops, *(prod(one.shape) for one in buffers)], default=0) >= _NARROW
     text = _TritonText(LaneValues(called, TritonLines(), wide), {one: f"given{at}_" for at, one in enumerate(given)})
     text.kernel(body)
-    parameters = [*called.values(), *(["given"] if given else [])]
+    parameters = [*called.values(), *(["given"] if given else []), *(f"map{at}" for at in range(len(text.maps)))]
     shapes = [f"    # {called[one]}: {one.name} {list(one.shape)} {one.dtype}" for one in buffers]
-    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.done, ""]
+    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.text, ""]
     source = "\n".join(lines)
     whole = "\n".join([*_HEADER, *triton_functions(source), source])
     dtypes = tuple(one.dtype for one in buffers)
-    return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages)
+    places = {one: at for at, one in enumerate(buffers)}
+    maps = [BlockMap(places[of.buffer], of.buffer.dtype, (of.height, of.width), block) for of, block in text.maps]
+    return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages, maps=tuple(maps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class _TritonText:
     programs: int = 1
     warps: int = 4
     stages: int = 1
+    #: The tensor maps that it is given, and the blocks that it loads by them.
+    maps: Sequence[tuple[TensorMap, tuple[int, int]]] = ()
     #: Index variables of loops that run in lanes all at once, by axis, lanes and size.
     indices: dict[tuple[int, int, int], tuple[str, LaneValue | None]] = field(default_factory=dict)
     #: What lanes accumulate, by variable and by how many lanes do; the variables that change, and their masks.
@@ -138,6 +143,7 @@ class _TritonText:
             case (Staged(what=Product(blocks=Blocks())) as staged,):
                 product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged)
                 self.programs, self.warps, self.stages = product.launch
+                self.maps = product.maps
                 product.write(indices, self.block)
                 return
         owned = bool(chain) and any(isinstance(one, Owners) for one in chain[-1].how)
@@ -208,6 +214,7 @@ class _TritonText:
             self.block(body, self._indexed(stmt, LaneValue("0"), here))
         else:
             frame = dict(self.values.loaded), dict(self.indices)
+            self.values.unseen.clear()
             changed = effects(stmt.body).buffers
             self.values.forget(changed)
             body, limits = self._limits(stmt, body, here) if lanes == 1 else (body, str(size))
@@ -220,6 +227,7 @@ class _TritonText:
             index = f"tl.cast({name}, tl.int64)" if self.values.wide else name
             self.block(body, inside or self._indexed(stmt, LaneValue(index), here))
             self.lines.indent -= 1
+            self.values.unseen.clear()
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
             shared = [one for one in changed if one.role is not Role.PRIVATE]

@@ -74,6 +74,14 @@ class TritonLines:
     def add(self, line: str) -> None:
         self.done.append("    " * self.indent + line)
 
+    def take_back(self, number: int) -> None:
+        """Leave a line out, by its number; those of others stay what they are."""
+        self.done[number] = ""
+
+    @property
+    def text(self) -> list[str]:
+        return [one for one in self.done if one]
+
     def fresh(self, base: str) -> str:
         """A name that nothing else has."""
         self.numbers += 1
@@ -99,6 +107,8 @@ class LaneValues:
     #: Where buffers were read and written since all lanes last waited for each other.
     read: dict[Buffer, set[str]] = field(default_factory=dict)
     dirty: dict[Buffer, set[str]] = field(default_factory=dict)
+    #: The line that stored a cell last, while nobody but its own lane has seen it.
+    unseen: dict[_Cell, int] = field(default_factory=dict)
 
     # Whole numbers
 
@@ -214,9 +224,13 @@ class LaneValues:
             self.barrier()
         text = value.text if buffer.dtype != "bool" else f"tl.cast({value.text}, tl.int8)"
         guarded = f", mask={mask.text}" if mask else ""
+        cell = buffer, where.text, mask.text if mask else ""
+        if cell in self.unseen:
+            self.lines.take_back(self.unseen[cell])
+        self.unseen[cell] = len(self.lines.done)
         self.lines.add(f"tl.store({self.buffers[buffer]} + {where.text}, {text}{guarded})")
         self.forget([buffer])
-        self.loaded[buffer, where.text, mask.text if mask else ""] = value
+        self.loaded[cell] = value
         self.dirty.setdefault(buffer, set()).add(where.text)
 
     def _again(self, buffer: Buffer, value: LaneValue, here: Here) -> LaneValue:
@@ -234,6 +248,7 @@ class LaneValues:
         self.lines.add("tl.debug_barrier()")
         self.dirty.clear()
         self.read.clear()
+        self.unseen.clear()
 
     def forget(self, buffers: Sequence[Buffer] | set[Buffer]) -> None:
         """What was loaded from buffers is not what they hold any more."""
