@@ -42,7 +42,8 @@ def test_what_must_hold_of_random_programs(name: str) -> None:
 #: Whose programs passes have something to do with; those that are not listed are looked for among all of these.
 CHANGED = {
     "nests": "distribute decide_inlining inline fuse forward_stores simplify plan_memory parallelise vectorise",
-    "large": "tile collapse partition place_contractions accumulate_in_lanes number_partials widen_sums fetch_ahead bypass_caches",
+    "large": "tile collapse partition place_contractions accumulate_in_lanes number_partials widen_sums fetch_ahead "
+    "bypass_caches",
     "scatters": "order_loops interchange",
     "windows": "scatter_to_gather simplify_nests pad_windows",
     "positions": "check_first find_alike",
