@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import e, log2, prod
+from math import e, log2
 
 from weft.affine import Affine
 from weft.loops.annotations import staged_product
