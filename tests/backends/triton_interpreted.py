@@ -268,7 +268,7 @@ def check_maps() -> None:
 
 
 if __name__ == "__main__":
-    parts: dict[str, Sequence[Callable[[], None]]]
-    parts = {"generators": [check_generators], "programs": [check_programs, check_maps]}
-    for check in parts[sys.argv[1]]:
+    checks: dict[str, Sequence[Callable[[], None]]]
+    checks = {"generators": [check_generators], "programs": [check_programs, check_maps]}
+    for check in checks[sys.argv[1]]:
         check()

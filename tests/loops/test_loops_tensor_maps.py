@@ -17,7 +17,7 @@ from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Call, Num, Scalar
 
-I, J, K, L, B = (Affine.of(name) for name in "ijklb")
+AT_I, AT_J, AT_K, AT_L, AT_B = (Affine.of(name) for name in "ijklb")
 ROWS: tuple[Loop, ...] = (("i", 6),)
 COLUMNS: tuple[Loop, ...] = (("j", 8),)
 SUMS: tuple[Loop, ...] = (("k", 16),)
@@ -30,7 +30,7 @@ def buffer(*shape: int, dtype: str = "float32", number: int = 0) -> Buffer:
 
 def staged(left: Scalar, right: Scalar, rows: tuple[Loop, ...] = ROWS, sums: tuple[Loop, ...] = SUMS) -> Staged:
     total = Local("total", "float32")
-    rest = (Store(OUT, (B, I, J), total),)
+    rest = (Store(OUT, (AT_B, AT_I, AT_J), total),)
     start = Let(total, Cast("float32", Num(0)))
     return staged_product(rows, COLUMNS, sums, start, ("add", "mul"), (left, right), rest)
 
@@ -39,17 +39,17 @@ def maps(left: Scalar, right: Scalar, **loops: tuple[Loop, ...]) -> tuple[Tensor
     return factor_maps(parts_of(staged(left, right, **loops)))
 
 
-RIGHT = Read(buffer(8, 16, number=1), (J, K))
+RIGHT = Read(buffer(8, 16, number=1), (AT_J, AT_K))
 
 
 @pytest.mark.parametrize(
     ("read", "height", "width", "outer", "inner", "sums_inside"),
     [
-        (Read(buffer(6, 16), (I, K)), 6, 16, Affine(()), Affine(()), True),
-        (Read(buffer(16, 8), (K, I)), 16, 8, Affine(()), Affine(()), False),
-        (Read(buffer(3, 6, 16), (B, I, K)), 18, 16, B * 6, Affine(()), True),
-        (Read(buffer(6, 3, 16), (I, B, K)), 6, 48, Affine(()), B * 16, True),
-        (Read(buffer(9, 20), (I + 2, K + 4)), 9, 20, Affine((), 2), Affine((), 4), True),
+        (Read(buffer(6, 16), (AT_I, AT_K)), 6, 16, Affine(()), Affine(()), True),
+        (Read(buffer(16, 8), (AT_K, AT_I)), 16, 8, Affine(()), Affine(()), False),
+        (Read(buffer(3, 6, 16), (AT_B, AT_I, AT_K)), 18, 16, AT_B * 6, Affine(()), True),
+        (Read(buffer(6, 3, 16), (AT_I, AT_B, AT_K)), 6, 48, Affine(()), AT_B * 16, True),
+        (Read(buffer(9, 20), (AT_I + 2, AT_K + 4)), 9, 20, Affine((), 2), Affine((), 4), True),
     ],
 )
 def test_matrices(read: Read, height: int, width: int, outer: Affine, inner: Affine, sums_inside: bool) -> None:
@@ -61,15 +61,15 @@ def test_matrices(read: Read, height: int, width: int, outer: Affine, inner: Aff
 @pytest.mark.parametrize(
     "factor",
     [
-        Read(buffer(6, 18), (I, K)),  # rows of 72 bytes
-        Read(buffer(12, 16), (I * 2, K)),
-        Read(buffer(6, 32), (I, K * 2)),
-        Read(buffer(24), (I + K,)),
-        Read(buffer(6, 6, 16), (I, I, K)),
-        Read(buffer(6, 16, dtype="float64"), (I, K)),
-        Call("relu", (Read(buffer(6, 16), (I, K)),)),
-        Cast("float32", Read(buffer(6, 16, dtype="bfloat16"), (I, K))),  # the other one is of four bytes
-        Read(buffer(6, 16), (I, Cast("int64", Read(buffer(16, number=2), (K,))))),
+        Read(buffer(6, 18), (AT_I, AT_K)),  # rows of 72 bytes
+        Read(buffer(12, 16), (AT_I * 2, AT_K)),
+        Read(buffer(6, 32), (AT_I, AT_K * 2)),
+        Read(buffer(24), (AT_I + AT_K,)),
+        Read(buffer(6, 6, 16), (AT_I, AT_I, AT_K)),
+        Read(buffer(6, 16, dtype="float64"), (AT_I, AT_K)),
+        Call("relu", (Read(buffer(6, 16), (AT_I, AT_K)),)),
+        Cast("float32", Read(buffer(6, 16, dtype="bfloat16"), (AT_I, AT_K))),  # the other one is of four bytes
+        Read(buffer(6, 16), (AT_I, Cast("int64", Read(buffer(16, number=2), (AT_K,))))),
     ],
 )
 def test_no_matrices(factor: Scalar) -> None:
@@ -77,14 +77,17 @@ def test_no_matrices(factor: Scalar) -> None:
 
 
 def test_narrow_factors_are_copied_as_they_are_stored() -> None:
-    left, right = Read(buffer(6, 16, dtype="bfloat16"), (I, K)), Read(buffer(16, 8, dtype="bfloat16", number=1), (K, J))
+    left, right = (
+        Read(buffer(6, 16, dtype="bfloat16"), (AT_I, AT_K)),
+        Read(buffer(16, 8, dtype="bfloat16", number=1), (AT_K, AT_J)),
+    )
     found = maps(Cast("float32", left), Cast("float32", right))
     assert found is not None
     assert [one.sums_inside for one in found] == [True, False]
 
 
 def test_loops_that_follow_each_other_are_one_axis() -> None:
-    left, right = Read(buffer(6, 4, 4), (I, K, L)), Read(buffer(8, 4, 4, number=1), (J, K, L))
+    left, right = Read(buffer(6, 4, 4), (AT_I, AT_K, AT_L)), Read(buffer(8, 4, 4, number=1), (AT_J, AT_K, AT_L))
     assert maps(left, right, sums=(("k", 4), ("l", 4))) is not None
     assert maps(left, right, sums=(("l", 4), ("k", 4))) is None
 
@@ -94,10 +97,10 @@ def test_blocks_of_sums_that_are_not_filled_have_no_maps() -> None:
         made = staged(left, RIGHT)
         return unfit(Staged(replace(made.what, blocks=Blocks(64, 16, sums, maps=True)), made.body))
 
-    left = Read(buffer(6, 16), (I, K))
+    left = Read(buffer(6, 16), (AT_I, AT_K))
     assert mapped(16, left) == ""
     assert mapped(32, left) == "a block of sums has terms that are not there, and would not be zero"
-    assert mapped(16, Read(buffer(12, 16), (I * 2, K))) == "a factor is no matrix of whole rows"
+    assert mapped(16, Read(buffer(12, 16), (AT_I * 2, AT_K))) == "a factor is no matrix of whole rows"
 
 
 @settings(max_examples=60)
@@ -111,7 +114,7 @@ def test_a_block_has_the_cells_of_its_factor(data: st.DataObject) -> None:
     at = tuple(Affine.of(name) + data.draw(st.integers(0, 4 * extra)) for name, extra in zip(names, more, strict=True))
     read = Read(buffer(*shape), at)
     sums = (("k", 4), ("l", 2)) if "l" in names else (("k", 4),)
-    right = Read(buffer(8, *(size for _, size in sums), number=1), (J, *(Affine.of(name) for name, _ in sums)))
+    right = Read(buffer(8, *(size for _, size in sums), number=1), (AT_J, *(Affine.of(name) for name, _ in sums)))
     found = maps(read, right, rows=(("i", 3),), sums=sums)
     if found is None:
         return

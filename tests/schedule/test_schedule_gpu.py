@@ -215,7 +215,8 @@ def test_lanes_that_hold_values_keep_their_number() -> None:
     y = wf.softmax(x).named("y")
     kernel = wf.Context(OnGrid()).compile(y.forward, keep=[y]).kernels[0]
     rules = decisions_of(systematic(kernel.body).body)
-    assert {one.what for one in gpu_knobs(systematic(kernel.body).body, USUAL_GPU)} == {"i0 grid block", "i0 grid warps"}
+    ways = gpu_knobs(systematic(kernel.body).body, USUAL_GPU)
+    assert {one.what for one in ways} == {"i0 grid block", "i0 grid warps"}
     fewer = rules.with_how("i0", (Grid(2, 8),))
     assert "on a grid by 2 with 8 warps" in show(Program(with_gpu_decisions(kernel, fewer).body))
     with pytest.raises(MalformedLoops, match="lanes hold values from loop to loop"):

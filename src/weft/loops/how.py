@@ -220,8 +220,8 @@ class Blocks(Worded):
     Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
     many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
     find columns in the second cache. Sums in `splits` parts are programs of their own, whose totals are added up in
-    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32". They are loaded cell by cell, or, if `maps`
-    says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
+    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32". They are loaded cell by cell, or, if
+    `maps` says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
     """
 
     words: ClassVar[str] = (

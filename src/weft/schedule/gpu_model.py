@@ -19,9 +19,10 @@ BlockShape: TypeAlias = tuple[int, int, int, int, int]
 class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
-    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits,
-    those from `maps_from` on copy blocks of matrices by themselves.
-    `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
+    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, and
+    those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
+    several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
+    launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
     `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
     as fast as memory.
@@ -46,14 +47,16 @@ class Gpu:
     columns and stages where factors have two bytes, or four; columns are fewer, down to `fewest_swept`, where a thread
     would have more than `block_cells` of what there is of a block, and warps more where it would hold `swept_cells`.
     A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
-    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory operations are `cheap_operations`
-    times as cheap as on a processor where values are computed again, and `cheap_inline` times as many of them are done
-    where such a value is read.
+    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory
+    operations are `cheap_operations` times as cheap as on a processor where values are computed again, and
+    `cheap_inline` times as many of them are done where such a value is read.
     """
 
     architecture: int = 90
     float8_from: int = 89
     maps_from: int = 90
+    mapped_rows: int = 64
+    mapped_warps: int = 4
     multiprocessors: int = 132
     shared_bytes: int = 227 << 10
     cache_bytes: int = 60 << 20

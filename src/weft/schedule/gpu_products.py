@@ -15,9 +15,6 @@ from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect,
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
-#: Shared memory is multiplied as it lies by groups of so many warps, which have so many rows at least.
-WARP_GROUP, WARP_GROUP_ROWS = 4, 64
-
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
@@ -90,10 +87,10 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
     plain = Blocks(high, wide, deep, warps, stages, 8, 1, precision)
-    return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts) else plain
+    return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
 
 
-def _is_mapped(blocks: Blocks, parts: Parts) -> bool:
+def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     """Is a product in single precision quicker if the copy engine loads its factors, for whole warp groups?
 
     Tensor cores take both with sums side by side, threads the one on the right with columns. Of two bytes, factors are
@@ -102,7 +99,7 @@ def _is_mapped(blocks: Blocks, parts: Parts) -> bool:
     found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
     if found is None or found[0].buffer.dtype != "float32":
         return False
-    whole = blocks.rows >= WARP_GROUP_ROWS and blocks.warps % WARP_GROUP == 0
+    whole = blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
     return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
 
 
@@ -139,7 +136,7 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
 def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
     """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
     high, wide, _, warps, _ = shape
-    touched = len({cell.buffer for one in everything(parts.rest) for cell in own_accesses(one)})
+    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
     return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
 
 

@@ -174,9 +174,8 @@ def _destroy(gpu: GpuDevice, handle: Handle) -> None:
 
 def _node(function: Handle, launch: Launch, pointers: Sequence[int], maps: Sequence[MapParameters]) -> _Node:
     """A launch; the driver copies what parameters point to when it is added to a graph."""
-    values = [*map(ctypes.c_uint64, pointers)]
-    values += [one for some in maps for one in some]
-    values += [ctypes.c_uint64(0) for _ in range(launch.trailing)]
+    first, last = map(ctypes.c_uint64, pointers), (ctypes.c_uint64(0) for _ in range(launch.trailing))
+    values = [*first, *(one for some in maps for one in some), *last]
     parameters = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
     node = _Node(
         function=function,

@@ -78,7 +78,7 @@ class KernelNode(ctypes.Structure):
     ]
 
 
-class TensorMap(ctypes.Structure):
+class EncodedMap(ctypes.Structure):
     """A matrix in memory of which blocks are copied, in the form that the hardware reads."""
 
     _fields_ = [("words", c_uint64 * 16)]
@@ -124,7 +124,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleGetFunction": (_handle, c_void_p, c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuTensorMapEncodeTiled": (
-        *(POINTER(TensorMap), c_int, c_uint, c_void_p, POINTER(c_uint64), POINTER(c_uint64)),
+        *(POINTER(EncodedMap), c_int, c_uint, c_void_p, POINTER(c_uint64), POINTER(c_uint64)),
         *(POINTER(c_uint), POINTER(c_uint), c_int, c_int, c_int, c_int),
     ),
     "cuGraphCreate": (_handle, c_uint),

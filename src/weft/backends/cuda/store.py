@@ -13,6 +13,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from weft.backends.cuda.compiling import compiled_all
 from weft.backends.cuda.gpu_kernels import Language, Toolchain
@@ -88,10 +89,13 @@ def _launch(entry: bytes | None) -> Launch | None:
         return None
     facts, _, cubin = entry.partition(b"\n")
     known = json.loads(facts)
-    maps = [{name: tuple(one) if isinstance(one, list) else one for name, one in of.items()} for of in known["maps"]]
-    return Launch(
-        cubin=cubin, **{**known, "writes": tuple(known["writes"]), "maps": tuple([BlockMap(**one) for one in maps])}
-    )
+    maps = tuple([_map(one) for one in known["maps"]])
+    return Launch(cubin=cubin, **{**known, "writes": tuple(known["writes"]), "maps": maps})
+
+
+def _map(facts: Mapping[str, Any]) -> BlockMap:
+    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in facts.items()}
+    return BlockMap(**found)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Tensor maps as a kernel is given them: the map itself by value, then its sizes and strides, which Triton passes along.
+"""Tensor maps as a kernel is given them: the map itself by value, then its sizes and strides, which Triton adds.
 
 The driver encodes a map from an address, so it belongs to memory that is bound, as pointers do.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import ctypes
 from typing import TypeAlias
 
-from weft.backends.cuda.libcuda import LINES_OF_128, MAPPED_TYPES, Driver, TensorMap
+from weft.backends.cuda.libcuda import LINES_OF_128, MAPPED_TYPES, Driver, EncodedMap
 from weft.backends.cuda.source import BlockMap
 from weft.ops.dtypes import numpy_type
 
 #: The parameters of one map, in their order.
-MapParameters: TypeAlias = tuple[TensorMap, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
+MapParameters: TypeAlias = tuple[EncodedMap, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
 #: A map begins at a multiple of so many bytes.
 _ALIGNMENT = 64
 
@@ -32,8 +32,8 @@ def _row_bytes(one: BlockMap) -> int:
     return one.shape[1] * numpy_type(one.dtype).itemsize
 
 
-def _aligned() -> TensorMap:
+def _aligned() -> EncodedMap:
     """Room for a map."""
-    size = ctypes.sizeof(TensorMap)
+    size = ctypes.sizeof(EncodedMap)
     room = ctypes.create_string_buffer(size + _ALIGNMENT)
-    return TensorMap.from_buffer(room, -ctypes.addressof(room) % _ALIGNMENT)
+    return EncodedMap.from_buffer(room, -ctypes.addressof(room) % _ALIGNMENT)

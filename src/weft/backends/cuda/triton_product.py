@@ -71,10 +71,9 @@ class ProductText:
     def maps(self) -> list[tuple[TensorMap, tuple[int, int]]]:
         """The factors as matrices and the blocks of them, where the copy engine loads them."""
         found = factor_maps(self.parts) if self.blocks.maps else None
-        own = self.blocks.rows, self.blocks.columns
+        sides, deep = (self.blocks.rows, self.blocks.columns), self.blocks.sums
         return [
-            (one, (side, self.blocks.sums) if one.sums_inside else (self.blocks.sums, side))
-            for one, side in zip(found or (), own, strict=False)
+            (one, (own, deep) if one.sums_inside else (deep, own)) for one, own in zip(found or (), sides, strict=False)
         ]
 
     def write(self, given: Mapping[str, LaneValue], block: Callable[[Sequence[Stmt], Here], None]) -> None:
@@ -145,19 +144,8 @@ class ProductText:
             lines.add(f"for start in range(0, {size}, {blocks.sums}):")
             lines.indent += 1
             start = "start"
-        over = size % blocks.sums != 0
-        sides = (
-            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
-            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
-        )
-        found, dtype = self._mapped(left, start), multiplied(parts)
-        still = {} if found else self._still(start)
-        for (known, name, shape, axis, sizes, mask), factor in zip(() if found else sides, parts.factors, strict=not found):
-            indices = self._across(name, shape, axis, start, still)
-            masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
-            here = Here({**known, **indices}, masks, sizes)
-            here = replace(here, masks=(*masks, *self._tests(here)))
-            found.append(self._factor(factor, dtype, here, axis))
+        found = self._mapped(left, start) if blocks.maps else self._loaded(left, right, outer, start)
+        dtype = multiplied(parts)
         precision = {
             "float32": f', input_precision="{blocks.precision}"',
             "float64": ", out_dtype=tl.float64",
@@ -166,13 +154,33 @@ class ProductText:
         if size > blocks.sums:
             lines.indent -= 1
 
+    def _loaded(
+        self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], start: str
+    ) -> list[str]:
+        """The blocks of factors, loaded cell by cell."""
+        parts, blocks = self.parts, self.blocks
+        over = _points(parts.sums) % blocks.sums != 0
+        sides = (
+            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
+            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
+        )
+        found, still = list[str](), self._still(start)
+        for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
+            indices = self._across(name, shape, axis, start, still)
+            masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
+            here = Here({**known, **indices}, masks, sizes)
+            here = replace(here, masks=(*masks, *self._tests(here)))
+            found.append(self._factor(factor, multiplied(parts), here, axis))
+        return found
+
     def _mapped(self, known: Mapping[str, LaneValue], start: str) -> list[str]:
         """The blocks of factors that the copy engine loads, with sums across on the left and down on the right."""
         found, here = list[str](), Here(known)
         for at, (one, block) in enumerate(self.maps):
             own = f"{('row', 'column')[at]}_block * {block[not one.sums_inside]}"
-            outer, inner = (own, start) if one.sums_inside else (start, own)
-            begin = [_sum(self.values.affine(of, here).text, text) for of, text in ((one.outer, outer), (one.inner, inner))]
+            along = (own, start) if one.sums_inside else (start, own)
+            around = (self.values.affine(of, here).text for of in (one.outer, one.inner))
+            begin = list(map(_sum, around, along))
             begin = [f"tl.cast({text}, tl.int32)" for text in begin] if self.values.wide else begin
             loaded = f"map{at}.load([{', '.join(begin)}])"
             text = loaded if one.sums_inside is (at == 0) else f"tl.trans({loaded})"

@@ -81,8 +81,8 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     whole = "\n".join([*_HEADER, *triton_functions(source), source])
     dtypes = tuple(one.dtype for one in buffers)
     places = {one: at for at, one in enumerate(buffers)}
-    maps = tuple([BlockMap(places[of.buffer], of.buffer.dtype, (of.height, of.width), block) for of, block in text.maps])
-    return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages, maps=maps)
+    maps = [BlockMap(places[of.buffer], of.buffer.dtype, (of.height, of.width), block) for of, block in text.maps]
+    return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages, maps=tuple(maps))
 
 
 @dataclass(frozen=True, slots=True)
