@@ -33,15 +33,15 @@ def with_forwarded_copies(nests: Sequence[Nest]) -> list[Nest]:
     for at, nest in enumerate(nests):
         copy = copies.get(nest.target)
         if copy is not None and not nest.shared and takes_all(nest):
-            where = {loop: index for loop, index in zip(copy.loops, nest.core.at, strict=True) if isinstance(index, Affine)}
+            where = {
+                loop: index for loop, index in zip(copy.loops, nest.core.at, strict=True) if isinstance(index, Affine)
+            }
             original = Read(copy.original.buffer, tuple([substituted(one, where) for one in copy.original.at]))
             remarks = tuple(dict.fromkeys([*nests[copy.nest].remarks, *nest.remarks]))
             done[at] = replace(nest, core=stored_from(nest.core, original), remarks=remarks)
             del done[copy.nest]
         touched = {nest.target, *(read.buffer for read in nest.reads)}
-        copies = {
-            one: of for one, of in copies.items() if one not in touched and of.original.buffer != nest.target
-        }
+        copies = {one: of for one, of in copies.items() if one not in touched and of.original.buffer != nest.target}
         if (found := _copied(nest, at)) is not None:
             copies[nest.target] = found
     return [done[at] for at in sorted(done)]
