@@ -115,6 +115,13 @@ BLOCKS: dict[str, tuple[Any, nn.Module, Names, np.ndarray]] = {
         IMAGES,
     ),
     "avg_pool3d": (wf.nn.avg_pool3d(), nn.AvgPool3d(2), {}, VOLUMES),
+    "avg_pool2d": (wf.nn.avg_pool2d(window_size=4, stride=2), nn.AvgPool2d(4, 2), {}, IMAGES),
+    "avg_pool1d": (wf.nn.avg_pool1d(), nn.AvgPool1d(2), {}, SEQUENCES),
+    "max_pool1d": (wf.nn.max_pool1d(window_size=4), nn.MaxPool1d(4), {}, SEQUENCES),
+    "max_pool3d": (wf.nn.max_pool3d(), nn.MaxPool3d(2), {}, VOLUMES),
+    "global_avg_pool": (wf.nn.global_avg_pool(), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), {}, IMAGES),
+    "global_max_pool": (wf.nn.global_max_pool(), nn.Sequential(nn.AdaptiveMaxPool3d(1), nn.Flatten()), {}, VOLUMES),
+    "softmax": (wf.nn.softmax(spec="...|..., c"), nn.Softmax(1), {}, IMAGES),
 }
 
 
@@ -168,6 +175,27 @@ def test_running_statistics_are_those_of_the_module() -> None:
     np.testing.assert_allclose(used(IMAGES), last(module.eval()(first(IMAGES))), rtol=1e-9)
 
 
+def test_an_embedding_is_the_module() -> None:
+    ids, table = np.array([[3, 1, 3], [0, 4, 1]]), np.random.default_rng(6).normal(size=(5, 2)).astype("float32")
+    block, module, ctx = wf.nn.embedding(vocabulary=5, o=2, label="e"), nn.Embedding(5, 2), wf.Context("cc")
+    y = block(wf.data(ids, batch=2))
+    loss = wf.einsum("...|... => 0", y * y * y)
+    ctx[block.param("table")] = table
+    ctx.compile(wf.grad_update(loss), keep=[y, block.param("table").grad])()
+    module.weight.data = torch.tensor(table)
+    expected = module(torch.tensor(ids))
+    (expected**3).sum().backward()
+    np.testing.assert_allclose(ctx[y], expected.detach().numpy(), rtol=1e-6)
+    assert module.weight.grad is not None
+    np.testing.assert_allclose(ctx[block.param("table").grad], module.weight.grad.numpy(), rtol=1e-5)
+
+
+def cosines(x: torch.Tensor) -> torch.Tensor:
+    """Of each row and each other one, how near their directions are, ten times."""
+    unit = nn.functional.normalize
+    return unit(x) @ unit(torch.tensor(OTHER)).T / 0.1
+
+
 IDS = np.array([0, 3, 1, 7, 3, 2])
 TRUTH = (VECTORS > 0).astype("float64")
 OTHER = np.random.default_rng(5).normal(size=VECTORS.shape)
@@ -186,6 +214,14 @@ LOSSES: dict[str, tuple[Callable[[wf.Tensor], Any], Callable[[torch.Tensor], tor
     "cross_entropy": (
         lambda x: wf.nn.cross_entropy(x, wf.data(IDS, batch=1), smoothing=0.1, ignore_index=3),
         lambda x: nn.CrossEntropyLoss(label_smoothing=0.1, ignore_index=3)(x, torch.tensor(IDS)),
+    ),
+    "hinge": (
+        lambda x: wf.nn.hinge(x, wf.data(2 * TRUTH - 1, batch=1)),
+        lambda x: torch.relu(1 - x * torch.tensor(2 * TRUTH - 1)).mean(),
+    ),
+    "contrastive": (
+        lambda x: wf.nn.contrastive(x, wf.data(OTHER, batch=1)),
+        lambda x: nn.CrossEntropyLoss()(cosines(x), torch.arange(len(x))),
     ),
     "kl_divergence": (
         lambda x: wf.nn.kl_divergence(wf.log_softmax(x), wf.softmax(wf.data(OTHER, batch=1))),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.loops import Ahead, Bypass, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
 
 
 class Fusing(Interp):
@@ -17,6 +17,4 @@ class Fusing(Interp):
 class OnProcessor(Fusing):
     """The oracle on kernels that went through every pass for a processor."""
 
-    @property
-    def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass])
+    places = Cc.places

@@ -316,3 +316,21 @@ def test_what_is_read_is_loaded_before_anything_is_stored() -> None:
         "tl.store(x2 ",
     ]
     assert "x0" not in "".join(lines[:2])
+
+
+def test_a_cell_that_is_stored_again_is_stored_once() -> None:
+    """Its own lane has the value; where others look at it in between, it is stored for them."""
+    text = """
+        x: float32[8, 64]
+        y: float32[8, 64]
+        for i in range(8):
+            for j in range(64):
+                x[i, j] += y[i, j]
+                x[i, j] += y[i, j]
+            for k in range(64):
+                y[i, k] = x[i, AT]
+            for l in range(64):
+                x[i, l] = x[i, l] * 2.0
+    """
+    assert on_a_grid(text.replace("AT", "k")).text.count("tl.store(x0") == 1
+    assert on_a_grid(text.replace("AT", "63 - k")).text.count("tl.store(x0") == 2

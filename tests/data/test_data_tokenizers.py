@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from standins.data_sets import BPE, module
 from weft.data.word_split import words
 
@@ -55,6 +56,13 @@ def test_words_are_those_of_gpt_2() -> None:
         "½",
     ]
     assert "".join(words(TEXT)) == TEXT
+
+
+@settings(max_examples=tries(50))
+@given(st.text(st.sampled_from("aZ09 '_,.\n\t-s")))
+def test_a_text_of_ascii_is_split_as_any_other(text: str) -> None:
+    """A sign of another script behind it, after a space, changes nothing before."""
+    assert words(text + " ½")[:-1] == words(text + " 7")[:-1]
 
 
 def brute_pairs(text: str, count: int) -> list[tuple[bytes, bytes]]:

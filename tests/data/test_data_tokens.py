@@ -21,6 +21,11 @@ def test_a_file_of_tokens_is_read_where_it_is_used(tmp_path: Path, most: int, dt
     assert [one.name for one in tmp_path.iterdir()] == ["t.bin"]
 
 
+def test_a_file_without_tokens_has_none(tmp_path: Path) -> None:
+    assert wf.data.write_tokens(tmp_path / "none.bin", np.zeros(0, "int64")) == "uint16"
+    assert wf.data.mapped(tmp_path / "none.bin", "uint16").shape == (0,)
+
+
 @pytest.mark.parametrize("order", ["random", "shuffled", "sequential"])
 def test_windows_hold_what_follows(order: str, tmp_path: Path) -> None:
     wf.data.write_tokens(tmp_path / "t.bin", np.arange(100))

@@ -116,6 +116,16 @@ def test_padding_counts_for_nothing_under_every_accumulation(dtype: str, accum: 
     assert wf.show_as(wf.tc.define(text, backend="interp").forward, "tc", values) == text
 
 
+def test_code_alone_is_enough() -> None:
+    """Numbers of sizes are those that they are; a static index is given; what a text cannot hold is refused."""
+    x, i = leaf("x", 4), wf.index("i", 4)
+    assert wf.show_as(wf.mean(x).named("y"), "cd").splitlines()[-1] == "y =: einsum / 4.0"
+    assert wf.show_as((x[i] * wf.number(i)).named("y"), "cd").endswith("y =: slice *. number")
+    with pytest.raises(wf.WeftError, match=r"cannot be said as code: .*`range` stands for numbers") as told:
+        wf.show_as(wf.sort(x), "cd")
+    assert told.value.fix == "no notation has words for all of this program"
+
+
 def test_a_size_that_only_the_program_around_it_says() -> None:
     """What is written at a position takes the size of what it meets: a text by itself must say it, or is refused."""
     placed = wf.einsum("i=>1", leaf("a", 3), label="placed")

@@ -1,7 +1,11 @@
-"""Random programs in all notations: each that has words for a program gives its numbers, and says it again alike."""
+"""Random programs in all notations: each that has words for a program gives its numbers, and says it again alike.
+
+One that has none says which others do.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -64,6 +68,17 @@ TWO = {
     (2, 1): ["ij;j=>i", "ij;j=>ij", "ij;k=>ik", "i,j=+k;k=>i,j"],
     (2, 2): ["ij;kj=>ik", "ij;ik=>jk", "ij;kj=>0"],
 }
+#: What takes several assignments, a loop, positions or a part of an axis.
+SEVERAL: tuple[Callable[[wf.Tensor, wf.Tensor], wf.Tensor], ...] = (
+    lambda one, other: wf.softmax(one),
+    lambda one, other: wf.cumsum(one),
+    lambda one, other: wf.sort(one),
+    lambda one, other: wf.concat(one, one * 2.0),
+    lambda one, other: one[..., ::-1],
+    lambda one, other: one[..., 1:],
+    lambda one, other: wf.einsum("...|v; ...|@v => ...|0", one, wf.argmax(one)),
+    lambda one, other: wf.einsum("...|i => ...|0", one, accum="var"),
+)
 FUNCTIONS = ("tanh", "exp", "relu", "sin", "sigmoid", "sat01")
 
 
@@ -88,7 +103,7 @@ def _plain(given: Mapping[str, wf.Tensor]) -> wf.Tensor:
 
 def _next(pick: Pick, made: Sequence[wf.Tensor], label: str) -> wf.Tensor:
     one, other = pick(*made), pick(*made)
-    match pick("function", "pointwise", "one", "one", "two", "two", "whole", "composed"):
+    match pick("function", "pointwise", "one", "one", "two", "two", "whole", "composed", "made of several"):
         case "function":
             return getattr(wf, pick(*FUNCTIONS))(one).named(label)
         case "pointwise":
@@ -102,6 +117,8 @@ def _next(pick: Pick, made: Sequence[wf.Tensor], label: str) -> wf.Tensor:
         case "two":
             specs = TWO[len(one.dims.output), len(other.dims.output)]
             return wf.einsum(pick(*specs), one, other, op=pick("*", "*", "+", "-"), accum=pick("+", "max"), label=label)
+        case "made of several":
+            return pick(*SEVERAL)(one, other).named(label)
         case "whole":
             return wf.einsum("...|...=>0", one, accum=pick("+", "max"), label=label)
     return wf.where(wf.less(one, other), wf.tanh(one) * 2.0, other + 1.0).named(label)
@@ -144,6 +161,8 @@ def _words(what: Any, notation: str, *arrays: Array) -> str | None:
     except wf.WeftError as error:
         if "cannot be said" not in error.what:
             raise
+        for other in re.findall(r'"(\w+)"', error.fix or ""):
+            wf.show_as(what, other, *arrays)
         return None
 
 

@@ -133,6 +133,7 @@ def test_a_model_like_gpt(tied: bool) -> None:
     x = layer_norm(x, inner(p, "norm"))
     np.testing.assert_allclose(y, x @ (p["tokens"] if tied else p["head"]).T, rtol=1e-4, atol=1e-6)
     assert "gpt.block1.attention.q" in {param.label for param in model.params}
+    assert p["block0.ffn.up.w"].shape == (16, 4)  # four times as wide, unless d_ff says otherwise
 
 
 def test_a_model_like_llama() -> None:

@@ -15,10 +15,13 @@ from weft.loops import Collapse, Grid, Jam, Lanes, Parallel, Product, Simt, Unro
 from weft.machine import COMMON
 from weft.schedule import GPU_PASSES, PASSES, Task, show_kernels, stages
 from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.gpu_model import USUAL_GPU
 
 PLACES = frozenset((Product, Collapse, Parallel, Jam, Vector, Unroll))
 LAUNCHES = frozenset((Product, Grid, Lanes, Simt))
-OPTIONS = DEFAULTS.but(machine=replace(COMMON, cores=2), verify=True)
+#: A GPU that finds small matrices large.
+GPU = replace(USUAL_GPU, swept_columns=8, swept_single=((16, 16, 2),), multiprocessors=1, bytes_per_s=1e6)
+OPTIONS = DEFAULTS.but(machine=replace(COMMON, cores=2), gpu=GPU, verify=True)
 #: Values that are read often are computed where they are read all the same.
 INLINING = OPTIONS.but(max_visits=64)
 
@@ -183,6 +186,41 @@ for b in range(4):
                     if 0 <= t + k - 1 < 32:
                         y[b, t, o] += x[b, t + k - 1, c] * w[o, k, c]
 """
+ATTENTION = """
+q: float32[24, 3]
+k: float32[24, 3]
+v: float32[24, 3]
+s: float32[24, 24]
+m: float32[24]
+e: float32[24, 24]
+z: float32[24]
+p: float32[24, 24]
+o: float32[24, 3]
+s[...] = 0
+for t in range(24):
+    for u in range(24):
+        for d in range(3):
+            s[t, u] += q[t, d] * k[u, d]
+m[...] = -inf
+for t in range(24):
+    for u in range(24):
+        m[t] max= s[t, u]
+for t in range(24):
+    for u in range(24):
+        e[t, u] = exp(s[t, u] - m[t])
+z[...] = 0
+for t in range(24):
+    for u in range(24):
+        z[t] += e[t, u]
+for t in range(24):
+    for u in range(24):
+        p[t, u] = e[t, u] / z[t]
+o[...] = 0
+for t in range(24):
+    for c in range(3):
+        for u in range(24):
+            o[t, c] += p[t, u] * v[u, c]
+"""
 
 #: For each pass, a program that it changes, and what of it is wanted.
 SAMPLES = {
@@ -212,6 +250,8 @@ SAMPLES = {
 #: The same of passes for a GPU.
 SAMPLES_ON_GPU = {
     "forward_fills": (HIDDEN_PRODUCT, "w"),
+    "group_sweeps": (ATTENTION, "o"),
+    "sweep_columns": (ATTENTION, "o"),
     "join_straight": (ONE_SUM, "y"),
     "place_contractions": (PRODUCT, "y"),
     "split_long_sums": (ONE_SUM, "y"),

@@ -7,7 +7,7 @@ import pytest
 
 import weft as wf
 from schedule.kernels import add, at, floats, loop, read, store
-from weft.loops import Stmt
+from weft.loops import Program, Stmt, parse, show
 from weft.schedule.check_first import Checking, checking, checks_first
 from weft.schedule.nodes import Kernel
 
@@ -38,6 +38,30 @@ def test_order(before: tuple[Stmt, ...], after: tuple[Stmt, ...], when: Checking
     found = checks_first(kernels(*before), [LOW], [W])
     assert list(found) == kernels(*after)
     assert checking(found, [LOW], [W]) == when
+
+
+BEFORE = """
+for i in range(3):
+    w[i] = 0
+for i in range(3):
+    low[0] += x[i]
+for i in range(3):
+    w[i] += x[i]
+"""
+AFTER = """
+for i in range(3):
+    low[0] += x[i]
+for i in range(3):
+    w[i] = 0
+for i in range(3):
+    w[i] += x[i]
+"""
+
+
+def test_what_is_checked_is_computed_before_anything_that_lasts_is_written() -> None:
+    apart = [Kernel((), (stmt,)) for stmt in parse(BEFORE, [X, W, LOW]).body]
+    found = tuple(stmt for kernel in checks_first(apart, [LOW], [W]) for stmt in kernel.body)
+    assert show(Program(found)) == AFTER.strip()
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])

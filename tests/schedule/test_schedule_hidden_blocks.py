@@ -50,7 +50,7 @@ coefficients = st.integers(-9, 9)
 
 @given(st.sets(st.tuples(coefficients, coefficients, st.integers(-40, 40)), max_size=3))
 def test_every_visible_point_is_in_one_range(drawn: set[tuple[int, int, int]]) -> None:
-    """A block in which some point is visible is in exactly one, all of it visible as that says; others may be in one."""
+    """A block in which some point is visible is in one alone, visible all over as that says; others may be in one."""
     forms = frozenset(Affine(tuple((k, n) for k, n in ((a, "s"), (b, "t")) if k), c) for a, b, c in drawn)
     rows, columns = ("t", Affine.of("i") * 4, 4, 12), ("s", Affine.of("j") * 8, 8, 16)
     ranges = list(block_ranges(forms, rows, columns))

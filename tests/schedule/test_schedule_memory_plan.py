@@ -72,9 +72,7 @@ def check_apart(plan: MemoryPlan) -> None:
 def _sharing(buffer: Buffer, plan: MemoryPlan) -> list[Buffer]:
     """Those that lie where a buffer lies, at whatever time."""
     start, end = plan.offsets[buffer], plan.offsets[buffer] + size_of(buffer)
-    return [
-        one for one, at in plan.offsets.items() if one != buffer and at < end and start < at + size_of(one)
-    ]
+    return [one for one, at in plan.offsets.items() if one != buffer and at < end and start < at + size_of(one)]
 
 
 def _origin(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
@@ -248,7 +246,9 @@ def test_models_run_in_an_arena_full_of_garbage(sample: Sample, fold: bool, in_p
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(1, 400)), max_size=25), st.integers(0, 4000))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(1, 400)), max_size=25), st.integers(0, 4000)
+)
 def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]], own_bytes: int) -> None:
     bodies: list[list[Stmt]] = [[] for _ in range(16)]
     for number, (birth, length, size) in enumerate(spans):

@@ -38,6 +38,7 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden" / "schedule" / "test_schedule_before_after"
 README = TESTS.parent / "src" / "weft" / "schedule" / "README.md"
 
 
@@ -66,8 +67,11 @@ def test_every_pass_is_in_the_tables_and_has_a_test_file_of_its_own(name: str) -
     where = [row[-1] for row in rows if name in row[0].removeprefix("| ").split(", ")]
     assert where, f"the README of schedule does not tell where `{name}` is"
     modules = [one.rpartition("/")[2] for text in where for one in re.findall(r"([\w/]+)\.py", text)]
-    tried = [one for one in modules if [*TESTS.rglob(f"test_*_{one}.py")]]
-    assert tried, f"there is no test file of {' or '.join(modules)}"
+    files = [file for one in modules for file in TESTS.rglob(f"test_*_{one}.py")]
+    assert files, f"there is no test file of {' or '.join(modules)}"
+    shown = [*GOLDEN.glob(f"{name}.txt"), *GOLDEN.glob(f"gpu_{name}.txt")]
+    written = any("in range(" in file.read_text(encoding="utf-8") for file in files)
+    assert shown or written, f"nothing shows a program in the loop language before and after `{name}`"
 
 
 @pytest.mark.parametrize("name", sorted({one.name for one in (*PASSES, *GPU_PASSES)}))

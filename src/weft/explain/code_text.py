@@ -6,6 +6,7 @@ C(m, n) +=! A(m, k) * B(k, n)      becomes      C =:+ A * B ~logic:"ik;kj=>ij"
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from weft.assign import (
     Accum,
@@ -23,19 +24,21 @@ from weft.assign import (
     statements,
 )
 from weft.assign.explicit import SpellingOut
-from weft.assign.nodes import Piece, rebuilt, target as target_of
+from weft.assign.extents import Extent
+from weft.assign.nodes import Piece, rebuilt, symbols, target as target_of
 from weft.comprehension.definition_text import Unsayable, is_said
 from weft.einsum import parse_spec
-from weft.errors import ShapeError, WeftError, user_origin
+from weft.errors import WeftError, user_origin
 from weft.explain.contraction import contraction, sizes_to_give, spec_text
 from weft.explain.program import NamedProgram, check_alone, example
 from weft.loops import Buffer
-from weft.ops import Num
+from weft.ops import Num, Scalar, substitute
 from weft.shape.close import close
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Literal
 from weft.shape.nodes import Dim
 from weft.tensor.read_code import parse_cd
+from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor, require_grad
 
 
@@ -48,12 +51,12 @@ def code_text(program: NamedProgram) -> str:
     try:
         given = {one.label: Tensor(example(one.label, close(one.shape), one.dtype)) for one in program.params}
         given |= {one.label: require_grad(given[one.label]) for one in program.params if one in learned}
-        read = {target_of(one).label: target_of(one).shape for one in statements(parse_cd(text, given, declare=True))}
-    except ShapeError as error:
+        known: dict[str, Tensor | Scalar] = {**given}
+        known |= {one.name: StaticIndex(one.name, one.size, one.counts) for one, _ in symbols(program.code)}
+        read = {target_of(one).label: target_of(one).shape for one in statements(parse_cd(text, known, declare=True))}
+    except WeftError as error:
         what = f"this cannot be said as code: where that is all that is read, {error.what}"
         raise Unsayable(what, origin=user_origin()) from None
-    except WeftError:
-        return text  # it reads what is no tensor, such as a static index
     check_alone(
         program, "as code", {one: read[one.label] for one in written if labels[one.label] == 1 and one.label in read}
     )
@@ -66,9 +69,21 @@ def _said(code: Piece) -> Code:
     if not is_said(code):
         return seq()
     try:
-        return _over_an_operation(code) if isinstance(code, Direct) else code
+        match code:
+            case Direct():
+                return _over_an_operation(code)
+            case Accum():
+                return replace(code, value=substitute(code.value, _with_sizes))
+            case Fetch(source=Cells(value=value)):
+                return replace(code, source=Cells(substitute(value, _with_sizes)))
+        return code
     except WeftError as error:
         raise Unsayable.of(code, "as code", error.what) from None
+
+
+def _with_sizes(leaf: Scalar) -> Scalar:
+    """What is computed from sizes, as the number it is: a text alone has no sizes to compute it from."""
+    return Num(leaf.number) if isinstance(leaf, Extent) else leaf
 
 
 def _over_an_operation(code: Direct) -> Code:

@@ -46,9 +46,9 @@ class Gpu:
     columns and stages where factors have two bytes, or four; columns are fewer, down to `fewest_swept`, where a thread
     would have more than `block_cells` of what there is of a block, and warps more where it would hold `swept_cells`.
     A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
-    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory operations are `cheap_operations`
-    times as cheap as on a processor where values are computed again, and `cheap_inline` times as many of them are done
-    where such a value is read.
+    many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory
+    operations are `cheap_operations` times as cheap as on a processor where values are computed again, and
+    `cheap_inline` times as many of them are done where such a value is read.
     """
 
     architecture: int = 90

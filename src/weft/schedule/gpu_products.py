@@ -136,7 +136,7 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
 def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
     """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
     high, wide, _, warps, _ = shape
-    touched = len({cell.buffer for one in everything(parts.rest) for cell in own_accesses(one)})
+    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
     return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
 
 

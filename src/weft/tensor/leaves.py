@@ -11,7 +11,7 @@ import numpy.typing as npt
 from weft.assign import Cells, Data, Declared, Fetch, File, Node, NodeName, Offset, Precision
 from weft.dlpack import ExchangeError, borrow, is_producer, on_device, place_name, type_name
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.ops import Number, scalar, scalar_type
+from weft.ops import Number, Scalar, scalar, scalar_type
 from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, name_of, numpy_type
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, Varying, mapped
@@ -183,4 +183,6 @@ def _not_an_array(array: Any, values: npt.NDArray[Any]) -> str:
 
 
 def _spell(value: object) -> str:
+    if isinstance(value, Scalar):  # computed from static indices
+        return "number"
     return f"{value:g}" if isinstance(value, int | float) else str(value)

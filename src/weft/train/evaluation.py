@@ -57,7 +57,8 @@ def accuracy(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None)
     if ignore_index is None:
         return mean(right, _ALL, label="accuracy")
     counts = cast(not_equal(ids, ignore_index), "int32")
-    return (reductions.sum(right * counts, _ALL) / maximum(reductions.sum(counts, _ALL), 1)).named("accuracy")
+    share: Tensor = reductions.sum(right * counts, _ALL) / maximum(reductions.sum(counts, _ALL), 1)
+    return share.named("accuracy")
 
 
 def _check_several(logits: Tensor, labels: Tensor) -> None:
