@@ -66,7 +66,7 @@ class Thresholds:
     few_iterations: int = 8
     busy_chunks: int = 8
     claiming_share: float = 1 / 32
-    joining_share: float = 1 / 8
+    joining_share: float = 1 / 32
     column_lines: int = 2
     lanes: int = 64
     lane_terms: int = 4

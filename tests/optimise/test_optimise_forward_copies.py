@@ -40,7 +40,9 @@ def test_before_and_after(text: str, wanted: list[str]) -> None:
     found = []
     for program in (parse(HEAD + text), after(text)):
         check(program)
-        memory = {one: np.arange(np.prod(one.shape), dtype=np.float32).reshape(one.shape) for one in buffers_of(program)}
+        memory = {
+            one: np.arange(np.prod(one.shape), dtype=np.float32).reshape(one.shape) for one in buffers_of(program)
+        }
         run(program, memory, {})
         found.append(next(array for one, array in memory.items() if one.name == "g"))
     np.testing.assert_array_equal(*found)

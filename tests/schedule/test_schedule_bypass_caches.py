@@ -49,6 +49,10 @@ def test_loops_that_run_as_one_and_those_that_threads_share() -> None:
 UNTOUCHED = {
     "caches hold all": (SCALED, COMMON),
     "the second cache holds it": (SCALED, replace(SMALL, caches=(1 << 8, 1 << 20, 1 << 12))),
+    "few rows of a table": (
+        SCALED.replace("x: float32[50, 64]", "x: float32[999, 64]\nids: int32[50]").replace("x[i, j]", "x[ids[i], j]"),
+        replace(SMALL, caches=(1 << 8, 1 << 10, 1 << 16)),
+    ),
     "not on vectors": (SCALED.replace(" on vectors", ""), SMALL),
     "read again": (SCALED + "\nfor i in range(50):\n    x[i, 0] = y[i, 1]", SMALL),
     "updated": (SCALED.replace("= x[i, j]", "+= x[i, j]"), SMALL),

@@ -5,8 +5,8 @@ from weft.loops.insert_casts import combine as combine, combined as combined, dt
 from weft.loops.nodes import (
     Ahead as Ahead,
     Blocks as Blocks,
-    Bypass as Bypass,
     Buffer as Buffer,
+    Bypass as Bypass,
     Cast as Cast,
     Collapse as Collapse,
     Fill as Fill,

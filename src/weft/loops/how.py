@@ -132,7 +132,7 @@ class Ahead(Worded):
 
 @dataclass(frozen=True, slots=True)
 class Bypass(Worded):
-    """What it stores in one piece, and nothing near it reads, goes to memory past the caches, which stay as they are."""
+    """What it stores in one piece and does not read goes to memory past the caches, which stay as they are."""
 
     words: ClassVar[str] = "past caches"
     limits: ClassVar[tuple[int, int]] = 0, 0

@@ -21,7 +21,6 @@ from weft.loops.nodes import Buffer, Bypass, For, If, Read, Role, Stmt, Store
 from weft.loops.walk import everything, own_accesses, scoped
 from weft.ops.dtypes import numpy_type
 
-
 #: The bytes of a cache line: what is stored past the caches at once.
 LINE_BYTES = 64
 

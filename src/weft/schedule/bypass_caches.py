@@ -21,7 +21,7 @@ from math import prod
 from weft.loops import Buffer, Bypass, For, Parallel, Read, Role, Stmt
 from weft.loops.legality import collapsed_loops, illegal, points
 from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, piece_of
-from weft.loops.walk import Body, accesses
+from weft.loops.walk import Body, accesses, own_accesses, scoped
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -29,9 +29,9 @@ from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block whose loops store past the caches what nothing else in it touches, where it touches enough."""
-    touched = Counter(one.buffer for one in accesses(body))
-    if sum(_size(one) for one in touched if one.role is not Role.PRIVATE) <= options.machine.caches[-1]:
+    if _touched(body) <= options.machine.caches[-1]:
         return tuple(body)
+    touched = Counter(one.buffer for one in accesses(body))
 
     def change(loop: For) -> Sequence[Stmt] | None:
         loops, inside = collapsed_loops(loop)
@@ -44,6 +44,16 @@ def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -
         return None if illegal(past) else (past,)
 
     return replaced(body, change)
+
+
+def _touched(body: Sequence[Stmt]) -> int:
+    """The bytes of memory that a block touches at most: of what it gathers, no more than it comes to."""
+    found = Counter[Buffer]()
+    for stmt, scope in scoped(body):
+        for one in own_accesses(stmt):
+            if one.buffer.role is not Role.PRIVATE:
+                found[one.buffer] += points(scope.loops) if one.at is not None else prod(one.buffer.shape)
+    return sum(min(cells * numpy_type(one.dtype).itemsize, _size(one)) for one, cells in found.items())
 
 
 def _is_large(piece: MemoryStream, options: CompileOptions) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Ahead, Bypass, Collapse, Jam, Product, Registers, Simt, Vector
-from weft.schedule.bypass_caches import bypassing_caches
 from weft.schedule.alike import once
 from weft.schedule.apply_decisions import recalled
+from weft.schedule.bypass_caches import bypassing_caches
 from weft.schedule.collapse import collapsed
 from weft.schedule.fetch_ahead import fetching_ahead
 from weft.schedule.nodes import Kernel

@@ -43,7 +43,6 @@ from weft.loops.walk import everything
 from weft.ops.dtypes import numpy_type
 
 
-
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
     body = all_written_out(body)

@@ -57,7 +57,7 @@ static inline void weft_finish_stores(void)
 #if defined(__SSE__)
     __builtin_ia32_sfence();
 #else
-    atomic_thread_fence(memory_order_seq_cst);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
 

@@ -73,7 +73,8 @@ class SharedWork:
         apart += [f"{kind}{one}" for kind, one in list(zip(types, names, strict=True))[len(pointers) :]]
         apart += [f"{c_type(one.dtype)} *restrict {writer.buffers[one]}" for one in self.private]
         ends = ["int64_t first", "int64_t end", "char *restrict scratch"]
-        given = [*(f"of->{one}" for one in names), *self._own_memory()]
+        given = [*(f"of->{one}" for one in names), *self._own_memory(), "first", "end"]
+        given.append(f"scratch + {self.private_bytes}")
         return [
             f"static int64_t {self.kernel}_took{self.ordinal};",
             f"struct {name} {{ {' '.join(fields)} }};",
@@ -86,7 +87,7 @@ class SharedWork:
             "    char *scratch)",
             "{",
             f"    const struct {name} *const of = given;",
-            f"    {self.kernel}_on{self.ordinal}({', '.join([*given, 'first', 'end', f'scratch + {self.private_bytes}'])});",
+            f"    {self.kernel}_on{self.ordinal}({', '.join(given)});",
             "}",
         ]
 
