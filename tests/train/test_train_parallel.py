@@ -21,9 +21,7 @@ from weft.train.shards import drawn_apart, merges, shard_slices
 BATCHES = (10, 7, 3, 1, 4, 13, 10)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("shared_cache")
 
 
 class Model:

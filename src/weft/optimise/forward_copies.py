@@ -19,7 +19,7 @@ from weft.optimise.forward_fills import stored_from, takes_all
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _CopiedStart:
     """The nest that copies, by its ordinal, the loop of each axis, and the original in terms of those."""
 
     nest: int
@@ -29,7 +29,7 @@ class _Copy:
 
 def with_forwarded_copies(nests: Sequence[Nest]) -> list[Nest]:
     """Nests without copies that the first accumulation into them makes up for."""
-    copies, done = dict[Buffer, _Copy](), dict[int, Nest](enumerate(nests))
+    copies, done = dict[Buffer, _CopiedStart](), dict[int, Nest](enumerate(nests))
     for at, nest in enumerate(nests):
         copy = copies.get(nest.target)
         if copy is not None and not nest.shared and takes_all(nest):
@@ -47,7 +47,7 @@ def with_forwarded_copies(nests: Sequence[Nest]) -> list[Nest]:
     return [done[at] for at in sorted(done)]
 
 
-def _copied(nest: Nest, at: int) -> _Copy | None:
+def _copied(nest: Nest, at: int) -> _CopiedStart | None:
     """What a nest copies into every cell of its target, each once, if a loop runs through each axis."""
     value = nest.core.value
     if not isinstance(value, Read) or nest.shared or not nest.fills or value.buffer.dtype != nest.target.dtype:
@@ -55,4 +55,4 @@ def _copied(nest: Nest, at: int) -> _Copy | None:
     names = [index.only for index in nest.core.at if isinstance(index, Affine)]
     plain = all(names) and len(set(names)) == len(nest.core.at) == len(nest.loops) and value.buffer != nest.target
     affine = all(isinstance(index, Affine) for index in value.at)
-    return _Copy(at, tuple(names), value) if plain and affine else None
+    return _CopiedStart(at, tuple(names), value) if plain and affine else None

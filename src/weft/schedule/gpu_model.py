@@ -22,10 +22,9 @@ class Gpu:
     Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, and
     those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
     several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
-    launch in a graph takes
-    `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
-    `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
-    as fast as memory.
+    launch in a graph takes `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of
+    a loop of loads takes `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache
+    is `cache_speed` times as fast as memory.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,

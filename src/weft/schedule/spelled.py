@@ -43,7 +43,7 @@ def unspelled(body: Sequence[Stmt], float8: bool = False) -> str:
 
 def _operation(op: str, dtype: str) -> str:
     row = OPS[op]
-    if op in _UNSPELLED or row.monoid is not None or "." in dtype or "weft_" not in row.triton + "weft_":
+    if op in _UNSPELLED or row.monoid is not None or "." in dtype or not row.triton:
         return f"`{op}` runs on one number at a time"
     if op in _OF_FLOATS and not is_float(dtype):
         return f"`{op}` of whole numbers runs on one number at a time"

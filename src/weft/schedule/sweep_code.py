@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import e, log2, prod
+from math import e, log2
 
 from weft.affine import Affine
 from weft.loops.annotations import staged_product
@@ -461,8 +461,3 @@ def _sum(one: Scalar, other: Scalar) -> Scalar:
 
 def _power(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
-
-
-def programs_of(sweep: Sweep, rows: int) -> int:
-    """How many programs a sweep has."""
-    return prod(size for _, size in sweep.batch) * -(-sweep.row[1] // rows)

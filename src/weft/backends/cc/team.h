@@ -14,8 +14,10 @@
 
    They are started when they are first needed, and again after a fork. Where none can be started callers work alone.
    Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. */
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
