@@ -102,7 +102,7 @@ product of left h, i; right j; sums k, l in tiles of 8 rows by 2 vectors of 16, 
 def agrees(backend: Cc, text: str) -> None:
     """Compiled code gives what the oracle does, of whole numbers."""
     program = check(parse(text))
-    ours, meant = ({one: np.ones(one.shape, "float32") for one in buffers_of(program)} for _ in range(2))
+    ours, meant = ({one: np.ones(one.shape, one.dtype) for one in buffers_of(program)} for _ in range(2))
     for memory in (ours, meant):
         for number, values in enumerate(memory.values()):
             values[...] = np.random.default_rng(number).integers(-3, 4, values.shape)
@@ -114,6 +114,37 @@ def agrees(backend: Cc, text: str) -> None:
 
 def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
     agrees(backend, BLOCKS)
+
+
+#: Results whose rows lie side by side; panels of columns in which all sums, some or the last one follow each other.
+ALONG_ROWS = """
+a: float32[7, 21, 5]
+b: float32[{shape}]
+c: float32[43, 21]
+product of left i; right j; sums k, l in tiles of {rows} rows by 2 vectors of 16, transposed panels{blocks}, then along rows on vectors:
+    for i in range(21):
+        for j in range(43):
+            t: float32 = c[j, i]
+            for k in range(7):
+                for l in range(5):
+                    t = t + (a[k, i, l] * b[{at}])
+            c[j, i] = t * 2
+"""  # noqa: E501 this is a line of the notation
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "blocks", "rows", "dtype"),
+    [
+        ("43, 8, 6", "j, k, l", "", 7, "float32"),
+        ("7, 43, 5", "k, j, l", " of 3, parts of 9 by 2", 8, "float32"),
+        ("43, 7, 5", "j, k, l", " of 3, parts of 9 by 2", 3, "float64"),
+    ],
+)
+def test_tiles_are_transposed_where_rows_lie_side_by_side(
+    backend: Cc, shape: str, at: str, blocks: str, rows: int, dtype: str
+) -> None:
+    text = ALONG_ROWS.format(shape=shape, at=at, blocks=blocks, rows=rows)
+    agrees(backend, text.replace("float32", dtype).replace("of 16", "of 16" if dtype == "float32" else "of 8"))
 
 
 LOOKED = """
