@@ -45,8 +45,9 @@ class Thresholds:
     in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
-    cut into `simt_strips` at most, which they share. A recurrence whose steps have work for `simt_wide` threads is one
-    launch or several for each step, `simt_steps` at most.
+    cut into `simt_strips` at most, which they share, if joining these takes no more than `simt_joining_share` of the
+    work. A recurrence whose steps have work for `simt_wide` threads is one launch or several for each step,
+    `simt_steps` at most.
     """
 
     tile_rows: int = 8
@@ -89,6 +90,7 @@ class Thresholds:
     fetched_lines: int = 8
     bypassed_lines: int = 4
     simt_strips: int = 1024
+    simt_joining_share: float = 1 / 8
     simt_wide: int = 4096
     simt_steps: int = 512
 

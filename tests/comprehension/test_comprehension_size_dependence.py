@@ -35,6 +35,13 @@ def test_the_sizes_that_the_axes_of_a_result_depend_on(text: str, found: str) ->
     assert list(find_dependences(checked)["y"]) == wanted
 
 
+def test_what_a_call_gives_may_depend_on_everything_also_where_it_is_written_again() -> None:
+    called = "def g(float(P) X) -> (Z) { Z(p, q) = X(p) * X(q) + p }"
+    text = "def f(float(N) B) -> (y) { y = g(B)  y(i, j) = y(i, j) * 2  z(i) = y(i, 0) }"
+    checked = check(parse(f"{called}\n{text}"))["f"]
+    assert find_dependences(checked) == {"B": (frozenset("N"),), "z": (frozenset("N"),)}
+
+
 def assert_independent(checked: CheckedProgram, name: str, shapes: dict[str, tuple[int, ...]]) -> None:
     """No other size changes an axis."""
     one, before = checked[name], infer(checked, name, shapes)

@@ -22,7 +22,7 @@ def check(rng: np.random.Generator) -> None:
     program = maker.program()
     meant, backend = maker.after(program), OnHost()
     strips, wide = int(rng.choice([2, 1024])), int(rng.choice([2, 4096]))
-    lines = Thresholds(simt_strips=strips, simt_wide=wide, joining_share=float(rng.choice([0.1, 100])))
+    lines = Thresholds(simt_strips=strips, simt_wide=wide, simt_joining_share=float(rng.choice([0.1, 100])))
     options = _options(rng).but(thresholds=lines)
     task = Task(dict.fromkeys(maker.kept, "kept"), places=backend.places, options=options)
     *_, (name, stage) = stages(program, task, passes=PASSES if rng.random() < 0.5 else UNOPTIMISED)

@@ -266,7 +266,7 @@ def test_a_long_sum_is_cut_into_strips() -> None:
             s[0] = float32(a)
         """,
             simt_strips=2,
-            joining_share=100.0,
+            simt_joining_share=100.0,
         ),
         """
             for strip in range(2) on simt threads by 256:

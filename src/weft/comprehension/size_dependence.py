@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.comprehension.accesses import Accesses
-from weft.comprehension.nodes import Comprehension, Definition, Expr, Ident, Index, Int, Let, Size, exprs, walk
+from weft.comprehension.nodes import Comprehension, Definition, Expr, Ident, Index, Int, Invoke, Let, Size, exprs, walk
 from weft.comprehension.scope import Checked
 
 #: Of each axis of a tensor, the sizes that it may depend on.
@@ -37,8 +37,11 @@ def find_dependences(checked: Checked) -> dict[str, Dependences]:
     """
     definition = checked.definition
     found = {one.name.name: tuple(map(_named, one.type.dims)) for one in definition.params}
+    from_calls = set[str]()
     for statement in definition.body:
-        if isinstance(statement, Comprehension) and statement.target.name not in found:
+        if isinstance(statement, Invoke):
+            from_calls.update(one.name for one in statement.targets if one.name not in found)
+        elif statement.target.name not in {*found, *from_calls}:
             found[statement.target.name] = _first_written(statement, definition, found, checked.types)
     return found
 

@@ -145,7 +145,8 @@ class _Launches:
     def of(self, body: Sequence[Stmt]) -> list[Body]:
         """The launches of a block."""
         lines, done = self.options.thresholds, list[Body]()
-        in_strips = self.options.but(chunk_ns=1, thresholds=replace(lines, most_chunks=lines.simt_strips))
+        few = replace(lines, most_chunks=lines.simt_strips, joining_share=lines.simt_joining_share)
+        in_strips = self.options.but(chunk_ns=1, thresholds=few)
         for group in _tied(body):
             found = self.launch(group)
             strips = partitioned(group, in_strips) if _busiest(found) < self.block else group
