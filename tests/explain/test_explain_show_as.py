@@ -219,6 +219,12 @@ def test_gradients() -> None:
             '"einsum" or "cd"',
         ),
         (
+            wf.einsum("i=>i", wf.data(np.ones(4, "float32"), label="x"), accum="var", label="v"),
+            "tc",
+            '`v =:{var} x ~logic:"i=>i"` cannot be said as a comprehension: it accumulates with `var`',
+            '"einsum" or "cd"',
+        ),
+        (
             wf.scan(lambda h, x: h + x, wf.data(np.ones((3, 2), "float32"), batch=1), init=0.0)[0],
             "einsum",
             "`step_2 =: step` cannot be said as einsums: `step` is computed one iteration after another, in a loop",

@@ -152,9 +152,9 @@ def _by_words(one: Explicit) -> Explicit:
     if one.accum in ("arg2", *REDUCTIONS.values()):
         return one
     op = OPS[one.accum]
-    if not one.injective or (one.reset and not one.surjective):
-        raise WeftError(f"it accumulates with `{op.text}`")
     start = op.begins(numpy_type(one.target.dtype)) if one.reset and op.begins else None
+    if not one.injective or (one.reset and not one.surjective) or isinstance(start, tuple):
+        raise WeftError(f"it accumulates with `{op.text}`")
 
     def combined(run: Run) -> Run:
         old = Read(one.target, run.at) if start is None else Num(start)  # type: ignore[arg-type]
