@@ -356,6 +356,25 @@ def test_layers_that_were_made_elsewhere_belong_to_the_layer_that_applies_them()
     assert str(new).count("old.first.w") == 1
 
 
+def test_layers_that_apply_each_other_end() -> None:
+    times = []
+
+    @wf.op
+    def first(x: wf.Tensor) -> wf.Tensor:
+        times.append(x)
+        y = wf.param("w", o=2) @ x
+        return other(y) if len(times) < 2 else y
+
+    @wf.op
+    def second(x: wf.Tensor) -> wf.Tensor:
+        return one(x) + wf.param("b", o=2)
+
+    one, other = first(label="one"), second(label="other")
+    one(wf.data(np.ones((3, 2)), batch=1))
+    assert [p.label for p in one.params] == ["one.w", "other.b"]
+    assert [p.label for p in other.params] == ["other.b", "one.w"]
+
+
 def test_a_layer_that_is_reached_twice_is_there_once() -> None:
     inner = wf.nn.linear(o=2, bias=False, label="inner")
 

@@ -136,16 +136,13 @@ class Layer:
         owned = [(self.scope.name_of(key, one), one) for key, one in list(self.scope.owned.items())]
         return [*owned, *given, *used]
 
-    def _paths(self) -> Iterator[tuple[str, Tensor]]:
-        """All that is kept, by the names that lead to it."""
-        return iter(dict.fromkeys(self._every_path(())))
-
-    def _every_path(self, around: tuple[LayerScope, ...]) -> Iterator[tuple[str, Tensor]]:
+    def _paths(self, around: tuple[LayerScope, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+        """All that is kept, by the names that lead to it; what is around it, and applied by it, has been there."""
         if any(self.scope is one for one in around):
             return
         for name, one in self._inside():
             if isinstance(one, Layer):
-                yield from ((f"{name}.{path}", kept) for path, kept in one._every_path((*around, self.scope)))
+                yield from ((f"{name}.{path}", kept) for path, kept in one._paths((*around, self.scope)))
             else:
                 yield name, one
 
