@@ -173,8 +173,8 @@ def steps(length: int, other: int | None, heads: int, shared: int, causal: bool,
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_attention_and_its_gradients(data: st.DataObject) -> None:
-    length = data.draw(st.integers(13, 26))
-    other = data.draw(st.none() | st.integers(13, 26))
+    length = data.draw(st.integers(13, 37))
+    other = data.draw(st.none() | st.integers(13, 37))
     heads, shared = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
     causal, window = data.draw(st.booleans()), data.draw(st.none() | st.integers(1, 20))
     for oracle, found in steps(length, other, heads, shared, causal, window if other is None else None):
