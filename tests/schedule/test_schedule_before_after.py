@@ -64,6 +64,20 @@ for i in range(64):
     for j in range(64):
         y[i, j] = relu(c[i, j])
 """
+FEW_CELLS = """
+a: float32[40003, 8]
+b: float32[40003, 8]
+c: float32[8, 8]
+y: float32[8, 8]
+c[...] = 0
+for i in range(8):
+    for j in range(8):
+        for k in range(40003):
+            c[i, j] += a[k, i] * b[k, j]
+for i in range(8):
+    for j in range(8):
+        y[i, j] = relu(c[i, j])
+"""
 COLUMN_SUMS = """
 a: float32[64, 32]
 w: float32[32]
@@ -235,6 +249,7 @@ SAMPLES = {
     "partition": (LONG_SUMS, "y"),
     "simplify": (INVARIANT, "y"),
     "place_contractions": (PRODUCT, "y"),
+    "split_products": (FEW_CELLS, "y"),
     "accumulate_in_lanes": (IN_PLACE, "y"),
     "widen_sums": (LONG_SUMS, "y"),
     "fold_storage": (SOFTMAX, "y"),
