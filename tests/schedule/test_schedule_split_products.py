@@ -18,10 +18,14 @@ from weft.loops.walk import Body, perfect
 from weft.machine import COMMON
 from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.contractions import contracting
-from weft.schedule.split_products import best_strips, joined, with_split_products
+from weft.schedule.split_products import best_strips, joined_strips, with_split_products
 
 #: Two cores to which a short product is long.
-TWO = DEFAULTS.but(chunk_ns=1, machine=replace(COMMON, cores=2))
+EAGER = DEFAULTS.but(
+    chunk_ns=1,
+    machine=replace(COMMON, cores=2, bytes_per_s=1e12, cached_bytes_per_s=1e12),
+    thresholds=wf.Thresholds(few_iterations=2, joining_share=1e-9),
+)
 
 PRODUCT = """
 a: float32[4, 300]
@@ -84,7 +88,7 @@ def split(text: str, strips: int) -> tuple[Program, Program]:
     program, placed = staged(text)
     batch, (product,) = perfect(placed)
     assert isinstance(product, Staged)
-    made = joined(batch, product, strips, BlockNames(placed), fresh_ids(placed, Role.PARTIAL))
+    made = joined_strips(batch, product, strips, BlockNames(placed), fresh_ids(placed, Role.PARTIAL))
     return program, check(Program(made))
 
 
@@ -166,22 +170,25 @@ def test_batches_are_shared_as_they_are() -> None:
 
 
 def test_a_product_that_a_loop_carries_on_stays_whole() -> None:
-    """In each iteration it reads what the one before has written."""
+    """In each iteration it starts from what the one before has written."""
     text = """
-        h: float32[9, 16]
-        w: float32[16, 16]
-        for t in range(8):
-            for j in range(16):
-                s: float32 = 0
-                for k in range(16):
-                    s = s + h[t, k] * w[k, j]
-                h[t + 1, j] = s
+        a: float32[4, 300]
+        b: float32[300, 6]
+        h: float32[9, 4, 6]
+        for t in range(3):
+            for i in range(4):
+                for j in range(6):
+                    s: float32 = h[t, i, j]
+                    for k in range(300):
+                        s = s + a[i, k] * b[k, j]
+                    h[t + 1, i, j] = s
     """
     (loop,) = check(parse(dedent(text).lstrip())).body
     found = contracting(loop.body[0])  # type: ignore[union-attr]
     assert found is not None
     body = (replace(loop, body=found.placed),)  # type: ignore[type-var]
-    assert with_split_products(body, TWO) == body
+    assert with_split_products(found.placed, EAGER) != found.placed
+    assert with_split_products(body, EAGER) == body
 
 
 # Compiled
@@ -212,5 +219,5 @@ def test_any_number_of_threads_computes_the_same(spec: str, shapes: tuple[tuple[
 @given(st.integers(2, 9), st.integers(20, 60), st.integers(2, 9), st.integers(1, 3), st.integers(1, 8))
 def test_every_term_is_in_one_strip_or_left_over(rows: int, depth: int, columns: int, batches: int, few: int) -> None:
     program, placed = staged(product_of(rows, depth, columns, batches))
-    eager = TWO.but(thresholds=wf.Thresholds(few_iterations=few, joining_share=1e-9), chunk_ns=1)
-    same(program, check(Program(with_split_products(placed, eager))))
+    options = EAGER.but(thresholds=replace(EAGER.thresholds, few_iterations=few))
+    same(program, check(Program(with_split_products(placed, options))))

@@ -16,7 +16,7 @@ Sums of single precision are joined in double precision: a term is rounded no mo
 (`loops/roundings.py`).
 
 Tiles share rows or columns of a product among threads as well (`parallelise.py`), and leave no partial products behind.
-Strips are worth these where there are too few tiles for all cores, or where each core would read or pack what the
+SplitProduct are worth these where there are too few tiles for all cores, or where each core would read or pack what the
 others do: with strips, every number is read by one core.
 """
 
@@ -53,17 +53,17 @@ def with_split_products(body: Sequence[Stmt], options: CompileOptions) -> Body:
         match inside:
             case (Staged() as staged,) if not carried(batch, inside):
                 strips = best_strips(batch, staged, options)
-                return (stmt,) if strips == 1 else joined(batch, staged, strips, names, ids)
+                return (stmt,) if strips == 1 else joined_strips(batch, staged, strips, names, ids)
         return (stmt,)
 
     return tuple(one for stmt in body for one in split(stmt))
 
 
-# Strips
+# SplitProduct
 
 
 @dataclass(frozen=True, slots=True)
-class Strips:
+class SplitProduct:
     """The strips of a product: the loop over them, the nest that leaves their partial products, and how to read one.
 
     `cells` are the loops of a partial product, in the order of its axes; the `last` of them lies side by side.
@@ -79,14 +79,16 @@ class Strips:
         return Read(self.part, (strip, *(Affine.of(name) if many > 1 else Affine(()) for name, many in self.cells)))
 
 
-def in_strips(batch: Sequence[Loop], staged: Staged, strips: int, names: BlockNames, ids: Iterator[int]) -> Strips:
+def in_strips(
+    batch: Sequence[Loop], staged: Staged, strips: int, names: BlockNames, ids: Iterator[int]
+) -> SplitProduct:
     """So many strips of a product's longest sum, each as long; what that leaves over is in none of them."""
     found, (longest, size) = parts_of(staged), longest_sum(staged)
     strip, cells = (names.fresh("strip"), strips), _as_stored([*batch, *found.left, *found.right], found.rest)
     sizes, dtype = (strips, *(many for _, many in cells)), found.total.dtype
     part = Buffer(next(ids), names.fresh(f"{found.total.name}_part"), sizes, dtype, Role.PARTIAL)
     own = Local(names.fresh(f"{found.total.name}_own"), dtype)
-    made = Strips(strip, tuple(cells), (), part)
+    made = SplitProduct(strip, tuple(cells), (), part)
     here = made.at(Affine.of(strip[0]))
     index = Affine(((size // strips, strip[0]), (1, longest)))
     rest = (Store(part, here.at, own),)
@@ -121,7 +123,7 @@ def _as_stored(cells: Sequence[Loop], rest: Sequence[Stmt]) -> list[Loop]:
 # Joining
 
 
-def joined(batch: Sequence[Loop], staged: Staged, strips: int, names: BlockNames, ids: Iterator[int]) -> Body:
+def joined_strips(batch: Sequence[Loop], staged: Staged, strips: int, names: BlockNames, ids: Iterator[int]) -> Body:
     """A product in so many strips, whose partial products are added up in order, each with all its cells."""
     found, made, (longest, size) = parts_of(staged), in_strips(batch, staged, strips, names, ids), longest_sum(staged)
     narrow, wide = found.total.dtype, "float64" if is_rounded(found.ops, found.total.dtype) else found.total.dtype
@@ -171,11 +173,11 @@ def best_strips(batch: Sequence[Loop], staged: Staged, options: CompileOptions) 
     whole, ns = best_tile(staged, options), work_ns(around(batch, (staged,)), options.machine)
     if parts_of(staged).tests or whole is None or ns < 2 * options.chunk_ns:
         return 1
-    return _Splitting(whole, points(batch), ns, options).best()
+    return _SplitCost(whole, points(batch), ns, options).best()
 
 
 @dataclass(frozen=True, slots=True)
-class _Splitting:
+class _SplitCost:
     """What a product in tiles takes with strips and without, in steps of a vector unit: so many batches of it, which
     take so long."""
 
