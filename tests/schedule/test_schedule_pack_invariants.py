@@ -152,3 +152,45 @@ def test_a_product_of_copied_rows_is_the_same() -> None:
     (packed_rows,) = (one for one in memory if one.name == "a_packed")
     np.testing.assert_array_equal(memory[packed_rows].transpose(1, 0, 2).reshape(1000, 160), given[a])
     assert {one.name for one in buffers_of(Program((product,)))} == {"a_packed", "b", "c"}
+
+
+CONVERTED = """\
+product of left i; right j; sums k:
+    for i in range(40):
+        for j in range(64):
+            s: float32 = 0
+            for k in range(24):
+                s = s + (float32(p[i, k]) * float32(q[j, k]))
+            r[i, j] = s"""
+NARROW = (Buffer(0, "p", (40, 24), "int8"), Buffer(1, "q", (64, 24), "bfloat16"), Buffer(2, "r", (40, 64), "float32"))
+
+
+def test_factors_of_another_type_are_converted_once_for_many_tiles() -> None:
+    wanted = """\
+for i_2 in range(40):
+    for k_2 in range(24):
+        p_packed[i_2, k_2] = float32(p[i_2, k_2])
+for j_2 in range(64):
+    for k_3 in range(24):
+        q_packed[j_2, k_3] = float32(q[j_2, k_3])
+product of left i; right j; sums k:
+    for i in range(40):
+        for j in range(64):
+            s: float32 = 0
+            for k in range(24):
+                s = s + (p_packed[i, k] * q_packed[j, k])
+            r[i, j] = s"""
+    assert packed(CONVERTED, *NARROW) == wanted
+
+
+def test_factors_that_one_tile_converts_are_converted_in_it() -> None:
+    few = [replace(one, shape=tuple(30 if size == 40 else size for size in one.shape)) for one in NARROW]
+    found = packed(CONVERTED.replace("40", "30"), *few)
+    assert "p_packed" in found  # by columns, which several tiles have
+    assert "q_packed" not in found
+
+
+def test_windows_are_converted_where_they_are_read() -> None:
+    """Several sums read each of their cells."""
+    found = packed(CONVERTED.replace("q[j, k]", "q[0, j + k]"), NARROW[0], replace(NARROW[1], shape=(1, 87)), NARROW[2])
+    assert "q_packed" not in found

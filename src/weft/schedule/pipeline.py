@@ -44,6 +44,7 @@ from weft.schedule.decision_passes import (
     unroll_jam,
     vectorise,
 )
+from weft.schedule.exact_floats import in_exact_floats
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -307,6 +308,14 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(kernels))
 
 
+def multiply_as_floats(stage: Stage, task: Task) -> Stage:
+    """Multiply narrow whole numbers as floats, where these hold every sum exactly.
+
+    t = t + int64(a[i, k]) * int64(b[k, j])    becomes    u = u + float32(a[i, k]) * float32(b[k, j]);  t = int64(u)
+    """
+    return each_kernel(stage, in_exact_floats) if task.placing else stage
+
+
 def split_products(stage: Stage, task: Task) -> Stage:
     """Cut the long sums of products into strips that threads can share, where rows and columns are too few.
 
@@ -411,6 +420,7 @@ PASSES = (
     Pass("replace_aggregates", replace_aggregates),
     Pass("simplify", simplify),
     Pass("place_contractions", place_contractions),
+    Pass("multiply_as_floats", multiply_as_floats),
     Pass("split_products", split_products),
     Pass("pack_invariants", pack_invariants),
     Pass("accumulate_in_lanes", accumulate_in_lanes),
