@@ -25,8 +25,8 @@ class Work:
 
     With `gradients`, contestants also find those of the result by these inputs, pulled back from given numbers. `batch`
     says how many axes of an array are weft's batch axes. `flops` counts multiplications and additions; `moved`, the
-    bytes that must be moved at least, are those of inputs and answers where not given. Answers may be apart by so much of
-    the largest where they are `rounded`.
+    bytes that must be moved at least, are those of inputs and answers where not given. Answers that are `rounded`
+    may be apart by so much of the largest.
     """
 
     inputs: Mapping[str, Array]

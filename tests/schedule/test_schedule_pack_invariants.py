@@ -160,37 +160,31 @@ product of left i; right j; sums k:
         for j in range(64):
             s: float32 = 0
             for k in range(24):
-                s = s + (float32(p[i, k]) * float32(q[j, k]))
+                s = s + (float32(p[i, k]) * float32(q[k, j]))
             r[i, j] = s"""
-NARROW = (Buffer(0, "p", (40, 24), "int8"), Buffer(1, "q", (64, 24), "bfloat16"), Buffer(2, "r", (40, 64), "float32"))
+NARROW = (Buffer(0, "p", (40, 24), "int8"), Buffer(1, "q", (24, 64), "bfloat16"), Buffer(2, "r", (40, 64), "float32"))
 
 
-def test_factors_of_another_type_are_converted_once_for_many_tiles() -> None:
+def test_rows_of_another_type_are_converted_once_for_many_tiles_of_columns() -> None:
     wanted = """\
 for i_2 in range(40):
     for k_2 in range(24):
         p_packed[i_2, k_2] = float32(p[i_2, k_2])
-for j_2 in range(64):
-    for k_3 in range(24):
-        q_packed[j_2, k_3] = float32(q[j_2, k_3])
 product of left i; right j; sums k:
     for i in range(40):
         for j in range(64):
             s: float32 = 0
             for k in range(24):
-                s = s + (p_packed[i, k] * q_packed[j, k])
+                s = s + (p_packed[i, k] * float32(q[k, j]))
             r[i, j] = s"""
     assert packed(CONVERTED, *NARROW) == wanted
 
 
-def test_factors_that_one_tile_converts_are_converted_in_it() -> None:
-    few = [replace(one, shape=tuple(30 if size == 40 else size for size in one.shape)) for one in NARROW]
-    found = packed(CONVERTED.replace("40", "30"), *few)
-    assert "p_packed" in found  # by columns, which several tiles have
-    assert "q_packed" not in found
-
-
-def test_windows_are_converted_where_they_are_read() -> None:
-    """Several sums read each of their cells."""
-    found = packed(CONVERTED.replace("q[j, k]", "q[0, j + k]"), NARROW[0], replace(NARROW[1], shape=(1, 87)), NARROW[2])
-    assert "q_packed" not in found
+@pytest.mark.parametrize(("old", "new", "shape"), [("64", "32", (40, 24)), ("p[i, k]", "p[0, i + k]", (1, 63))])
+def test_rows_that_are_converted_as_they_are_read(old: str, new: str, shape: tuple[int, ...]) -> None:
+    """One tile has all columns; or they are windows, each of whose cells several sums read."""
+    columns = 32 if old == "64" else 64
+    buffers = [
+        replace(one, shape=each) for one, each in zip(NARROW, (shape, (24, columns), (40, columns)), strict=True)
+    ]
+    assert "packed" not in packed(CONVERTED.replace(old, new), *buffers)

@@ -18,7 +18,7 @@ for each of many columns, are copied once:
     for i: for k: for i_3: for i_2: a_packed[8 i + i_3, k, i_2] = a[k, 64 i + 8 i_3 + i_2]
     product of left i, i_2; right j; sums k: … a_packed[i, k, i_2] * b[k, j] …
 
-and so are factors that lie in another type, where several tiles would convert them:
+and so are rows that lie in another type, where several tiles of columns would convert them:
 
     product of left i; right j; sums k: … float32(a[i, k]) * b[k, j] …
 
@@ -62,7 +62,7 @@ def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, out
             case For():
                 return _packed(stmt, names, options, outer)
             case Staged() if not outer:
-                *copies, product = _with_factors_converted(stmt, names, options)
+                *copies, product = _with_rows_converted(stmt, names, options)
                 assert isinstance(product, Staged)
                 return *copies, *_with_rows_copied(product, names, options)
         return (stmt,)
@@ -70,20 +70,19 @@ def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, out
     return tuple(one for stmt in body for one in packed(stmt))
 
 
-def _with_factors_converted(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
-    """A contraction after copies of those of its factors that lie in another type and that several tiles would convert;
-    or as it is."""
-    copies, wide = list[Stmt](), options.thresholds.tile_vectors * lanes_of(parts_of(staged), options.machine)
-    for side in (0, 1):
-        parts = parts_of(staged)
-        own, other = (parts.left, parts.right)[:: -1 if side else 1]
-        match parts.factors[side]:
-            case Cast(value=Read() as read) if points(other) > wide and not parts.tests:
-                loops = sorted((*own, *parts.sums), key=lambda one: -abs(stride_of(read, one[0]) or 0))
-                if {name for name, _ in loops} == set(free(read)) and points(loops) <= prod(read.buffer.shape):
-                    copy, staged = _laid_out(parts, side, loops, names)
-                    copies.append(copy)
-    return *copies, staged
+def _with_rows_converted(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
+    """A contraction after a copy of its rows in its own type, if several tiles of columns would convert them; or as it
+    is. Columns are converted as they are packed."""
+    best = best_tile(staged, options)
+    if best is None:
+        return (staged,)
+    parts, wide = parts_of(best), options.thresholds.tile_vectors * lanes_of(parts_of(best), options.machine)
+    match parts.factors[0]:
+        case Cast(value=Read() as read) if points(parts.right) > wide and not parts.tests:
+            loops = sorted((*parts.left, *parts.sums), key=lambda one: -abs(stride_of(read, one[0]) or 0))
+            if {name for name, _ in loops} == set(free(read)) and points(loops) <= prod(read.buffer.shape):
+                return _laid_out(parts, 0, loops, names)
+    return (staged,)
 
 
 def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
