@@ -46,7 +46,7 @@ class Settings:
     visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
     how many statements and operations a nest may have with all that is inlined into it. `tiled`: from so many points on
     a contraction has tiles of its own; `prologue`: so many operations may compute a factor as it is packed. `machine`:
-    its latencies and bandwidth. `chunk_ns`: what is worth a thread.
+    its latencies and bandwidth. `chunk_ns`: what is worth a thread. `gathers`: tiles may read rows that values say.
     """
 
     max_visits: int = 1
@@ -57,6 +57,7 @@ class Settings:
     prologue: int = 8
     machine: Machine = COMMON
     chunk_ns: int = 2000
+    gathers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _too_large(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Set
             stored[one] = "functions would wait for it"
             del times[one], inside[one]
         length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
-        products = bool(placed(nest, settings.tiled)) + sum(inside[one].products for one in times)
+        products = bool(placed(nest, settings.tiled, settings.gathers)) + sum(inside[one].products for one in times)
         for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
             own = inside[one]
             competes = own.products and products > 1
@@ -183,7 +184,7 @@ class _Deciding:
 
     def __post_init__(self) -> None:
         for index, nest in enumerate(self.uses.nests):
-            if placed(nest, self.settings.tiled):
+            if placed(nest, self.settings.tiled, self.settings.gathers):
                 self._place(index, nest)
 
     def verdict(self, buffer: Buffer) -> Verdict:

@@ -42,14 +42,15 @@ def fused(
     checked: Collection[Buffer] = (),
     lasting: Collection[Buffer] = (),
     cost: type[FusionCost] = FusionCost,
+    gathers: bool = False,
 ) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does. With `placing`, contractions are kernels
-    of their own. Whether fusion pays, `cost` says.
+    of their own, those that gather rows too if the backend `gathers`. Whether fusion pays, `cost` says.
     """
     options = options or CompileOptions()
-    found = [_Part.of(one, options, placing) for one in parts]
+    found = [_Part.of(one, options, placing, gathers) for one in parts]
     for at in early_kernels(parts, checked, lasting):
         found[at].early = True
     shared = parts[0].shared if parts else ()
@@ -92,7 +93,7 @@ class _Part:
     decided: Kernel | None = None
 
     @staticmethod
-    def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
+    def of(kernel: Kernel, options: CompileOptions, placing: bool, gathers: bool = False) -> _Part:
         points = options.contraction_points
         asked = (
             placing
@@ -101,7 +102,7 @@ class _Part:
             and len(kernel.body) == 1
             and may_contract(kernel.body, points)
         )
-        product = contracting(kernel.body[0]) if asked else None
+        product = contracting(kernel.body[0], gathers) if asked else None
         if product is not None and (product.what.why or product.what.points < points):
             product = None
         body = product.body if product else kernel.body

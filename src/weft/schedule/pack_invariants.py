@@ -183,7 +183,7 @@ def _split(parts: Parts, loop: Loop, wide: int, outer: str) -> tuple[Parts, Loop
 def _laid_out(parts: Parts, side: int, order: Sequence[Loop], names: BlockNames) -> tuple[Stmt, Staged]:
     """The copy of a factor whose axes are loops in some order, and the contraction that reads it."""
     factor, at = parts.factors[side], tuple(Affine.of(name) for name, _ in order)
-    (read,) = reads(factor)
+    read = reads(factor)[0]
     buffer = read.buffer.beside(Role.PACKED, shape=tuple(size for _, size in order), dtype=dtype_of(factor))
     buffer = replace(buffer, name=names.fresh(f"{read.buffer.name}_packed"))
     nest = around(order, (Store(buffer, at, factor),))

@@ -139,7 +139,8 @@ def decide_inlining(stage: Stage, task: Task) -> Stage:
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     swept = {one: "a sweep's" for nest in stage.nests if nest.sweep for one in touched_buffers(nest)}
-    verdicts = decide(stage.nests, {**swept, **task.kept}, task.options.inlining, forced, found.often)
+    settings = replace(task.options.inlining, gathers=task.gathering)
+    verdicts = decide(stage.nests, {**swept, **task.kept}, settings, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
     outside = frozenset([*task.kept, *(buffer for buffer in verdicts if buffer not in written)])
@@ -222,7 +223,7 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
         late, options = stage.rematerialised.late, task.options
-        return fused(parts, late, options, task.placing, task.checked, task.lasting)
+        return fused(parts, late, options, task.placing, task.checked, task.lasting, gathers=task.gathering)
 
     return with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
 
@@ -302,9 +303,8 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     if not task.placing:
         return stage
     options = task.options
-    kernels = contractions.stage(
-        stage.kernels, options.contraction_points, lambda one: best_tile(one, options) is not None
-    )
+    fits, points = lambda one: best_tile(one, options) is not None, options.contraction_points
+    kernels = contractions.stage(stage.kernels, points, fits, gathers=task.gathering)
     return replace(stage, formed=tuple(kernels))
 
 
