@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.loops import Program, Read, Staged, Tile, check, parse
+from weft.loops import Program, Staged, Tile, check, parse
 from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.nodes import Let
 from weft.loops.product_legality import unfit
+from weft.loops.walk import reads
 from weft.schedule.contractions import contracting
 from weft.schedule.tile import tilings
 
@@ -52,10 +53,8 @@ def test_what_says_rows_is_no_row_that_is_said() -> None:
 def test_rows_that_lie_anywhere_are_not_transposed() -> None:
     """Panels are of columns that are as far apart each time."""
     _, staged = placed(GATHERED.replace("w: float32[24, 36]", "w: float32[36, 24]").replace("w[k, j]", "w[j, k]"))
-    turned = [
-        parts_of(one).factors[1] for one in tilings(staged) if one.what.tile and one.what.tile.panel == "transposed"
-    ]
-    assert [one.buffer.name for one in turned if isinstance(one, Read)] == ["w"]
+    turned = [one for one in tilings(staged) if one.what.tile and one.what.tile.panel == "transposed"]
+    assert {one.buffer.name for each in turned for one in reads(parts_of(each).factors[1])} == {"w"}
     assert unfit(_turned(parts_of(staged))) == "its vectors do not lie along `k`"
 
 
