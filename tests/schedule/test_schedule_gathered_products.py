@@ -91,3 +91,26 @@ def test_compiled(table: str, other: str, result: str, product: str, numpy: str)
         np.testing.assert_allclose(ctx[out], np.einsum(numpy, rows, w.astype(float)), rtol=1e-4, atol=1e-4)
         if backend == "cc":
             assert "product of" in routine.show("kernels")
+
+
+def test_its_gradients() -> None:
+    """Rows that are asked for several times get the sum of what comes back."""
+    rng = np.random.default_rng(6)
+    sizes, ids = {"V": 9, "D": 40, "N": 36}, rng.integers(0, 9, 70)
+    values = {name: rng.normal(size=(sizes[name[0]], sizes[name[1]])).astype(np.float32) for name in ("VD", "DN")}
+    ctx, text = (
+        wf.Context("cc"),
+        "def f(float(V,D) T, int32(B) I, float(D,N) W) -> (C) { C(b, n) +=! T(I(b), d) * W(d, n) }",
+    )
+    t, w = (wf.param(name, o=one.shape, init=one) for name, one in values.items())
+    out = wf.tc.define(text).f(t, wf.data(ids.astype(np.int32)), w)
+    ctx = wf.Context("cc")
+    routine = ctx.compile(wf.grad_update(wf.einsum("ij => 0", out * out)), keep=[t.grad, w.grad])
+    routine()
+    assert routine.show("kernels").count("product of") == 3
+    table, other = values["VD"].astype(float), values["DN"].astype(float)
+    back = 2 * table[ids] @ other
+    wanted = np.zeros_like(table)
+    np.add.at(wanted, ids, back @ other.T)
+    np.testing.assert_allclose(ctx[t.grad], wanted, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(ctx[w.grad], table[ids].T @ back, rtol=1e-4, atol=1e-2)

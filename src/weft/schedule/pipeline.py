@@ -98,8 +98,9 @@ def scatter_to_gather(stage: Stage, task: Task) -> Stage:
 
     for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
     """
-    found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
-    return with_nests(stage, found)
+    if not task.placing:
+        return stage
+    return with_nests(stage, gathering(stage.nests, task.options.contraction_points, task.gathering))
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
