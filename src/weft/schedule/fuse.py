@@ -123,7 +123,7 @@ class _Part:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
-        why = "" if self._join_cells(other, scales.leads) else self._join_loops(other, scales)
+        why = "" if self._join_cells(other, scales) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
             self.tiled |= other.tiled
@@ -136,15 +136,17 @@ class _Part:
         """What another part's loops and variables are called here, where they are not shared."""
         return new_names(other.names, self.names)
 
-    def _join_cells(self, other: _Part, leads: bool) -> bool:
+    def _join_cells(self, other: _Part, scales: FusionCost) -> bool:
         """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
-        found, lead = None, (*self.lead, *other.lead)
+        found, lead, leads = None, (*self.lead, *other.lead), scales.leads
         if self.product is not None:
             *before, nest = other.level.body
             first = _comes_first(before, self.level.touched) if leads else not before
             if first and may_follow(self.product, nest):
                 *before, nest = renamed(other.level.body, self._new_names(other))
                 found, lead = followed(self.product, nest), (*self.lead, *before)
+                if found is not None and scales.epilogue(self.product, found):
+                    return False
         elif other.product is not None:
             if leads and _is_straight(self.level.body) and self.names.isdisjoint(other.names):
                 found, lead = other.product, (*self.level.body, *other.lead)

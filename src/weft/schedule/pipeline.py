@@ -44,6 +44,7 @@ from weft.schedule.decision_passes import (
     unroll_jam,
     vectorise,
 )
+from weft.schedule.exact_floats import in_exact_floats
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -55,6 +56,7 @@ from weft.schedule.pack_invariants import with_packed_invariants
 from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
+from weft.schedule.split_products import with_split_products
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
@@ -306,6 +308,24 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(kernels))
 
 
+def multiply_as_floats(stage: Stage, task: Task) -> Stage:
+    """Multiply narrow whole numbers as floats, where these hold every sum exactly.
+
+    t = t + int64(a[i, k]) * int64(b[k, j])    becomes    u = u + float32(a[i, k]) * float32(b[k, j]);  t = int64(u)
+    """
+    return each_kernel(stage, in_exact_floats) if task.placing else stage
+
+
+def split_products(stage: Stage, task: Task) -> Stage:
+    """Cut the long sums of products into strips that threads can share, where rows and columns are too few.
+
+    product of left i; right j; sums k: …    becomes    for strip: product of … part[strip, i, j] = own;  …
+    """
+    if not (task.placing and task.sharing):
+        return stage
+    return each_kernel(stage, lambda body: with_split_products(body, task.options))
+
+
 def pack_invariants(stage: Stage, task: Task) -> Stage:
     """Copy factors that a loop around their contraction does not change, laid out for tiles.
 
@@ -400,6 +420,8 @@ PASSES = (
     Pass("replace_aggregates", replace_aggregates),
     Pass("simplify", simplify),
     Pass("place_contractions", place_contractions),
+    Pass("multiply_as_floats", multiply_as_floats),
+    Pass("split_products", split_products),
     Pass("pack_invariants", pack_invariants),
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
