@@ -168,6 +168,14 @@ class Gpu:
         """How many programs keep all multiprocessors busy, though some take longer."""
         return 4 * self.multiprocessors
 
+    def product_flops_per_s(self, width: int, tf32: bool) -> float:
+        """What the units that multiply factors of so many bytes do, rounded to tf32 where four are."""
+        if width == 8:
+            return self.double_flops_per_s
+        if width == 4:
+            return self.tensor_flops_per_s / 2 if tf32 else self.flops_per_s
+        return self.tensor_flops_per_s
+
     def as_machine(self, like: Machine) -> Machine:
         """What passes that weigh memory against arithmetic take it for: one core that never waits for functions."""
         return Machine(

@@ -106,11 +106,10 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     double = parts.total.dtype == "float64"
-    width, tf32 = 8 if double else max(map(_bytes, parts.factors)), tf32 and not double
+    width, tf32 = product_width(parts), tf32 and not double
     wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else gpu.single_blocks
     shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _is_light(one, parts, gpu)]
-    rounded = gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
-    speed = gpu.tensor_flops_per_s if width < 4 else gpu.double_flops_per_s if double else rounded
+    speed = gpu.product_flops_per_s(width, tf32)
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
     partial = (16 if double else 8) * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
@@ -138,6 +137,11 @@ def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
     high, wide, _, warps, _ = shape
     touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
     return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
+
+
+def product_width(parts: Parts) -> int:
+    """The bytes of the wider factor as it lies in memory, or of a sum that is wider than both."""
+    return 8 if parts.total.dtype == "float64" else max(map(_bytes, parts.factors))
 
 
 def _bytes(factor: Scalar) -> int:

@@ -16,7 +16,7 @@ Sums of single precision are joined in double precision: a term is rounded no mo
 (`loops/roundings.py`).
 
 Tiles share rows or columns of a product among threads as well (`parallelise.py`), and leave no partial products behind.
-SplitProduct are worth these where there are too few tiles for all cores, or where each core would read or pack what the
+Strips are worth these where there are too few tiles for all cores, or where each core would read or pack what the
 others do: with strips, every number is read by one core.
 """
 
@@ -59,7 +59,7 @@ def with_split_products(body: Sequence[Stmt], options: CompileOptions) -> Body:
     return tuple(one for stmt in body for one in split(stmt))
 
 
-# SplitProduct
+# Strips
 
 
 @dataclass(frozen=True, slots=True)
