@@ -205,10 +205,10 @@ class _Deciding:
                 False, "part of a long expression" if buffer.role is Role.EXPANDED else "recomputed, as asked"
             )
         if (product := self._product(buffer)) is not None:
-            into = [self.uses.nests[self._evaluated(index)] for index, _ in reads]
-            if any(map(_scatters, into)):
+            readers = [self.uses.nests[self._evaluated(index)] for index, _ in reads]
+            if any(map(_scatters, readers)):
                 return Verdict(True, "a scatter would take its tiles apart")
-            if any(map(_sums_up, into)) and self._is_shared(product):
+            if any(map(_sums_up, readers)) and self._is_shared(product):
                 return Verdict(True, "a sum of all its cells would leave it to one thread")
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")

@@ -61,8 +61,7 @@ def _summed_first(nest: Nest, points: int, number: int) -> Sequence[Nest]:
         return [nest]
     told = {name for one in (*core.at, *(test.index for test in nest.tests)) for name in free(one)}
     kept = tuple(loop for loop in nest.loops if loop[0] in told)
-    plain = all(isinstance(at, Affine) for one in reads(core.value) for at in one.at)
-    if len(kept) == len(nest.loops) or not plain or dtype_of(core.value) != core.buffer.dtype:
+    if len(kept) == len(nest.loops) or dtype_of(core.value) != core.buffer.dtype:
         return [nest]
     sizes, at = tuple(size for _, size in kept), tuple(Affine.of(name) for name, _ in kept)
     sums = core.buffer.beside(Role.SUMS, f".sums{number}", shape=sizes)
