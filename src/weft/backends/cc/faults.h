@@ -17,7 +17,7 @@ static WEFT_SELDOM bool weft_right_sums(void)
 }
 
 /* A function that reads through its arguments on vectors: gcc 12 may tell its callers that it does not, and they then
-   leave out what they wrote there. Functions are therefore compiled apart from each other. */
+   leave out what they wrote there. Functions are therefore compiled apart from each other. The caller is optimised. */
 static WEFT_APART void weft_looked_up(const double *x, const int64_t *l, double *y)
 {
     for (int64_t a = 0; a < 1; a++)
@@ -27,7 +27,7 @@ static WEFT_APART void weft_looked_up(const double *x, const int64_t *l, double 
                     y[(a * 4 + b) * 32 + c] =
                         weft_where_float64(c - a + 2 < 20, x[3 * b + 2 * c + 2] + (double)l[b + c], x[3 * b + c]);
 }
-static WEFT_SELDOM bool weft_right_callers(void)
+static bool weft_right_callers(void)
 {
     double x[74], y[128];
     int64_t l[71];
