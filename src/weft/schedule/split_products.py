@@ -35,6 +35,7 @@ from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Inside
 from weft.loops.semiring import is_rounded
 from weft.loops.walk import Body, Loop, around, free, perfect, reads, substituted
+from weft.machine import Machine
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import CompileOptions
@@ -51,9 +52,10 @@ def with_split_products(body: Sequence[Stmt], options: CompileOptions) -> Body:
     def split(stmt: Stmt) -> Sequence[Stmt]:
         batch, inside = perfect((stmt,))
         match inside:
-            case (Staged() as staged,) if not carried(batch, inside):
+            case (Staged() as staged,):
                 strips = best_strips(batch, staged, options)
-                return (stmt,) if strips == 1 else joined_strips(batch, staged, strips, names, ids)
+                if strips > 1 and not carried(batch, inside):
+                    return joined_strips(batch, staged, strips, names, ids)
         return (stmt,)
 
     return tuple(one for stmt in body for one in split(stmt))
@@ -170,10 +172,18 @@ def best_strips(batch: Sequence[Loop], staged: Staged, options: CompileOptions) 
 
     Of about as good numbers it is the largest, so that a core that is late does not keep the others waiting.
     """
-    whole, ns = best_tile(staged, options), work_ns(around(batch, (staged,)), options.machine)
-    if parts_of(staged).tests or whole is None or ns < 2 * options.chunk_ns:
+    found, ns, cores = parts_of(staged), work_ns(around(batch, (staged,)), options.machine), options.machine.cores
+    fewest = options.thresholds.few_iterations * _joining_ns(found, points(batch), options.machine)
+    if found.tests or ns < 2 * options.chunk_ns or fewest > ns * (1 - 1 / cores):
         return 1
-    return _SplitCost(whole, points(batch), ns, options).best()
+    whole = best_tile(staged, options)
+    return 1 if whole is None else _SplitCost(whole, points(batch), ns, options).best()
+
+
+def _joining_ns(found: Parts, batches: int, machine: Machine) -> float:
+    """What it takes to add the cells of a strip to what is added up, and to have them from the core that wrote them."""
+    size = points((*found.left, *found.right)) * batches * numpy_type(found.total.dtype).itemsize
+    return 2 * size * 1e9 * (1 / machine.bytes_per_s + 2 / machine.cached_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +221,8 @@ class _SplitCost:
         found, (longest, size) = parts_of(self.staged), longest_sum(self.staged)
         strip = _strip(found, (longest, size // strips), Affine.of(longest), found.total, found.rest)
         one = best_tile(strip, self.options)
-        return inf if one is None else self._rounds(strips * self.batches) * self._alone(one) + strips * self._joining()
+        joining = self._steps(_joining_ns(found, self.batches, self.options.machine))
+        return inf if one is None else self._rounds(strips * self.batches) * self._alone(one) + strips * joining
 
     def _alone(self, staged: Staged) -> float:
         """What one core takes for a product, or a strip of it."""
@@ -224,13 +235,6 @@ class _SplitCost:
         all_bytes = sum(_factor_bytes(placed_parts(self.staged), side) for side in (0, 1)) * self.batches
         each = self._steps(machine.transfer_ns(all_bytes) / all_bytes)
         return each * rows, each * columns
-
-    def _joining(self) -> float:
-        """What it takes to add the cells of a strip to what is added up, and to have them from the core that wrote
-        them."""
-        found, machine = parts_of(self.staged), self.options.machine
-        size = points((*found.left, *found.right)) * self.batches * numpy_type(found.total.dtype).itemsize
-        return self._steps(2 * size * 1e9 * (1 / machine.bytes_per_s + 2 / machine.cached_bytes_per_s))
 
     def _rounds(self, pieces: int) -> int:
         return -(-pieces // self.options.machine.cores)
