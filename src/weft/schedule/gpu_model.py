@@ -35,7 +35,9 @@ class Gpu:
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
-    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
+    From `thirds_from` on, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`.
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most at once:
+    that is done in up to `most_parts`, of `total_cells` of a thread. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
     copy of a factor that lies as they take it. Of a scatter, a program has one position and
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
@@ -48,7 +50,8 @@ class Gpu:
     A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
     many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory
     operations are `cheap_operations` times as cheap as on a processor where values are computed again, and
-    `cheap_inline` times as many of them are done where such a value is read.
+    `cheap_inline` times as many of them are done where such a value is read; `cheap_again` in all compute any value
+    wherever it is read, if that moves fewer bytes.
     """
 
     architecture: int = 90
@@ -118,6 +121,18 @@ class Gpu:
         (16, 32, 32, 2, 3),
         (16, 16, 32, 1, 3),
     )
+    third_blocks: tuple[BlockShape, ...] = (
+        (128, 128, 32, 8, 3),
+        (64, 128, 32, 4, 3),
+        (64, 64, 32, 4, 3),
+        (32, 64, 32, 4, 3),
+        (32, 32, 32, 4, 3),
+        (16, 32, 64, 4, 3),
+        (16, 16, 64, 2, 3),
+    )
+    total_cells: int = 128
+    most_parts: int = 1
+    thirds_from: int = 1 << 20
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
@@ -132,6 +147,7 @@ class Gpu:
     own_bytes: int = 16 << 20
     cheap_operations: int = 4
     cheap_inline: int = 32
+    cheap_again: int = 16
     owned_columns: int = 1024
     owned_apart: int = 256
     owned_block: int = 1024
@@ -162,6 +178,11 @@ class Gpu:
     def copies_blocks(self) -> bool:
         """Does a copy engine load blocks of matrices?"""
         return self.architecture >= self.maps_from
+
+    @property
+    def multiplies_thirds(self) -> bool:
+        """Are factors in single precision multiplied on tensor cores, as sums of three?"""
+        return self.architecture >= self.thirds_from
 
     @property
     def programs(self) -> int:

@@ -15,6 +15,9 @@ from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect,
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
+#: Of the products of two sums of three numbers each so many are more than a rounding.
+_THIRDS = 6
+
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
@@ -81,12 +84,13 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
 
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
-    _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
-    sums, precision = _points(parts.sums), "tf32" if tf32 and parts.total.dtype == "float32" else "ieee"
+    _, shape = _best(parts, batches, 1, gpu, tf32)
+    high, wide, deep, warps, stages = shape
+    sums, precision = _points(parts.sums), _precision(parts, gpu, tf32)
     deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
-    plain = Blocks(high, wide, deep, warps, stages, 8, 1, precision)
+    plain = Blocks(high, wide, deep, warps, stages, 8, _light_parts(shape, parts, gpu), precision)
     return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
 
 
@@ -99,17 +103,27 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
     if found is None or found[0].buffer.dtype != "float32":
         return False
-    whole = blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
+    whole = blocks.precision != "thirds" and blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
     return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
+
+
+def _precision(parts: Parts, gpu: Gpu, tf32: bool) -> str:
+    """What factors in single precision are multiplied as."""
+    if parts.total.dtype != "float32":
+        return "ieee"
+    single = max(map(_bytes, parts.factors)) == 4
+    return "tf32" if tf32 else "thirds" if single and gpu.multiplies_thirds else "ieee"
 
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     double = parts.total.dtype == "float64"
     width, tf32 = 8 if double else max(map(_bytes, parts.factors)), tf32 and not double
-    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else gpu.single_blocks
-    shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _is_light(one, parts, gpu)]
-    rounded = gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
+    single = gpu.third_blocks if gpu.multiplies_thirds else gpu.single_blocks
+    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
+    shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _light_parts(one, parts, gpu)]
+    thirds = gpu.tensor_flops_per_s / _THIRDS if gpu.multiplies_thirds else gpu.flops_per_s
+    rounded = gpu.tensor_flops_per_s / 2 if tf32 else thirds
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.double_flops_per_s if double else rounded
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
@@ -133,11 +147,15 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     return min((ns(one), one) for one in shapes)
 
 
-def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
-    """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
+def _light_parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
+    """In how many parts registers hold what follows the sums of a block: its cells, and those of what is read and
+    written there; 0 if in no number that there is."""
     high, wide, _, warps, _ = shape
     touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
-    return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
+    most = 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
+    count = 1 << (-(-high * wide // most) - 1).bit_length()
+    fits = count <= gpu.most_parts and wide // count >= SMALLEST_BLOCK and high * wide <= 32 * warps * gpu.total_cells
+    return count if fits else 0
 
 
 def _bytes(factor: Scalar) -> int:
