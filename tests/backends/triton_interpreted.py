@@ -88,11 +88,16 @@ def _library() -> SimpleNamespace:
     return SimpleNamespace(**called, rcp_rn=called["recip"])
 
 
+#: Numbers of bfloat16 that products in thirds multiply: they are the same in single precision, which is interpreted.
+_THIRD, _SPLIT = ", tl.bfloat16)", "bitcast=True) & -65536"
+
+
 def _function(source: Source) -> Any:
-    name = f"<interpreted {hash(source.text)}>"
-    linecache.cache[name] = len(source.text), None, source.text.splitlines(True), name
+    text = source.text.replace(_THIRD, ", tl.float32)") if _SPLIT in source.text else source.text
+    name = f"<interpreted {hash(text)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(True), name
     module: dict[str, Any] = {"__name__": name}
-    exec(compile(source.text, name, "exec"), module)
+    exec(compile(text, name, "exec"), module)
     module["libdevice"] = _library()
     module["range"] = _range  # NumPy makes no whole number of an array with one
     return module[source.entry]
@@ -267,8 +272,36 @@ def check_maps() -> None:
         np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)
 
 
+def check_parts_and_thirds() -> None:
+    """Products whose columns are finished in parts, or whose factors are sums of three, infinite ones among them."""
+    random = np.random.default_rng(7)
+
+    def values(*shape: int) -> wf.Tensor:
+        return wf.data((random.normal(size=shape) * 10.0 ** random.integers(-9, 9, shape)).astype(np.float32))
+
+    shape = (16, 64, 16, 1, 2)
+    parted = wf.Gpu(single_blocks=(shape,), most_parts=4, thread_cells=((1 << 20, 8),))
+    thirds = wf.Gpu(third_blocks=(shape,), thirds_from=80)
+    infinite = random.normal(size=(33, 40)).astype(np.float32)
+    infinite[3, 5], infinite[20, 7], infinite[30, 2] = np.inf, np.nan, 3e38
+    product = wf.einsum("i,k;k,j=>i,j", values(33, 40), values(40, 70))
+    programs = {
+        "a part after another": (parted, wf.relu(product + values(70)) * values(33, 70) + values(33, 1)),
+        "parts of batches": (parted, wf.einsum("b,i,k;b,k,j=>b,j,i", values(2, 70, 18), values(2, 18, 20)) + values(20, 70)),
+        "thirds": (thirds, product + values(70)),
+        "thirds of what is not finite": (thirds, wf.einsum("i,k;k,j=>i,j", wf.data(infinite), values(40, 70))),
+    }
+    for name, (gpu, tensor) in programs.items():
+        wf.config.gpu = gpu
+        ours, meant = (wf.Context(one) for one in (InterpretedTriton(), "interp"))
+        text = ours.compile(tensor.forward, keep=[tensor]).show("source")
+        assert ("tl.split(" in text, _SPLIT in text) == (gpu is parted, gpu is thirds), name
+        wanted = meant[tensor]
+        np.testing.assert_allclose(ours[tensor], wanted, rtol=2e-5, atol=1e-6 * np.nanmax(np.abs(wanted[np.isfinite(wanted)])), err_msg=name)
+
+
 if __name__ == "__main__":
     checks: dict[str, Sequence[Callable[[], None]]]
-    checks = {"generators": [check_generators], "programs": [check_programs, check_maps]}
+    checks = {"generators": [check_generators], "programs": [check_programs, check_maps, check_parts_and_thirds]}
     for check in checks[sys.argv[1]]:
         check()

@@ -59,7 +59,7 @@ def forward_fills(stage: Stage, task: Task) -> Stage:
     return pipeline.with_nests(stage, with_plain_copies(with_forwarded_fills(stage.nests)))
 
 
-def forward_copies(stage: Stage, task: Task) -> Stage:
+def forward_cheap_copies(stage: Stage, task: Task) -> Stage:
     """Add to the original what is added to a copy of it, or to what few operations make of it.
 
     g[i] = x[i] * 2;  g[i] += s    becomes    g[i] = x[i] * 2 + s
@@ -99,7 +99,7 @@ def group_sweeps(stage: Stage, task: Task) -> Stage:
     return replace(stage, rematerialised=stage.rematerialised.with_nests(found.nests), sweeps=found.codes)
 
 
-def decide_inlining(stage: Stage, task: Task) -> Stage:
+def decide_by_bytes(stage: Stage, task: Task) -> Stage:
     """Decide of every buffer whether it is stored; cheap ones are not where that moves fewer bytes.
 
     h[i] = x[i] * 2;  y[i] = h[i] + b[i];  z += h[i]    becomes    the same, with the verdict that h is virtual
@@ -239,12 +239,12 @@ def _for_gpu(one: Pass) -> Pass:
 
 _OWN = (
     Pass("forward_fills", forward_fills),
-    Pass("forward_copies", forward_copies),
+    Pass("forward_copies", forward_cheap_copies),
     Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
     Pass("rematerialise", rematerialise_large),
     Pass("group_sweeps", group_sweeps),
-    Pass("decide_inlining", decide_inlining),
+    Pass("decide_inlining", decide_by_bytes),
     Pass("sweep_columns", sweep_columns),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
