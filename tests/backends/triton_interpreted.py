@@ -275,6 +275,7 @@ def check_maps() -> None:
 def check_parts_and_thirds() -> None:
     """Products whose columns are finished in parts, or whose factors are sums of three, infinite ones among them."""
     random = np.random.default_rng(7)
+    wf.config.products = "float32"
 
     def values(*shape: int) -> wf.Tensor:
         return wf.data((random.normal(size=shape) * 10.0 ** random.integers(-9, 9, shape)).astype(np.float32))

@@ -21,6 +21,7 @@ from weft.loops import (
     Program,
     Role,
     Simt,
+    Staged,
     check,
     declared as show_declared,
     parse,
@@ -447,3 +448,48 @@ product of left i, p; right j; sums k in blocks of 16 rows by 16 columns by 32 s
 """
     with pytest.raises(MalformedLoops, match="iterations share cells of `y`"):
         check(parse(text))
+
+
+def chosen(gpu: wf.Gpu, tensor: wf.Tensor) -> str:
+    """How the last launch of a program runs."""
+    result = tensor.named("y")
+    routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=wf.CompileOptions(gpu=gpu))
+    (staged,) = (one for one in everything(routine.kernels[-1].body) if isinstance(one, Staged))
+    return str(staged.what.blocks)
+
+
+def test_what_registers_do_not_hold_is_done_in_parts() -> None:
+    """A wide block is not given up for what follows its sums; without parts, it is."""
+    a, b = (wf.data(np.zeros((1024, 1024), ml_dtypes.bfloat16), label=name) for name in "ab")
+    product = wf.einsum("i,k;k,j=>i,j", a, b)
+    few = ((1, 64), (1 << 20, 16))
+    shapes = ((128, 128, 64, 8, 3), (32, 32, 64, 4, 4))
+    heavy = wf.relu(product + wf.data(np.zeros(1024, np.float32))) * wf.data(np.zeros((1024, 1024), np.float32))
+    for most, tensor, wanted in (
+        (4, product, "128 columns by 64 sums, 8 warps, 3 stages, groups of 8"),
+        (1, heavy, "32 columns by 64 sums, 4 warps, 4 stages, groups of 8"),
+        (4, heavy, "128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 4 parts"),
+    ):
+        gpu = wf.Gpu(most_parts=most, thread_cells=few, narrow_blocks=shapes)
+        assert chosen(gpu, tensor).endswith(wanted)
+
+
+def test_factors_are_sums_of_three_where_tensor_cores_are_quicker() -> None:
+    single, narrow = (
+        [wf.data(np.zeros((256, 256), dtype), label=name) for name in "ab"] for dtype in (np.float32, ml_dtypes.bfloat16)
+    )
+    gpu = wf.Gpu(thirds_from=90)
+    assert chosen(gpu, wf.einsum("i,k;k,j=>i,j", *single)).endswith(", as thirds")
+    assert "thirds" not in chosen(gpu, wf.einsum("i,k;k,j=>i,j", *narrow))
+    assert "thirds" not in chosen(wf.Gpu(thirds_from=91), wf.einsum("i,k;k,j=>i,j", *single))
+
+
+def test_a_rounded_factor_is_kept_for_the_gradient() -> None:
+    """Making it again would be another pass over memory; what it is rounded from is computed where it is read."""
+    h = wf.data(np.zeros((512, 256), np.float32), batch=1)
+    for name in "uvw":
+        h = wf.gelu(wf.param(name, o=256) @ h)
+    loss = wf.sum(h, "...|... => 0")
+    options = wf.CompileOptions(products="bfloat16", gpu=wf.Gpu(cache_bytes=1))
+    routine = wf.Context(OnGrid()).compile(wf.grad_update(loss), options=options)
+    assert "_narrow.again" not in routine.show("virtual")
