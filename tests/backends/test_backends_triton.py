@@ -97,7 +97,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 
 #: What some programs are shaped for: few cells at once, or factors that are sums of three.
 GPUS = {
-    "parted_product": wf.Gpu(narrow_blocks=((64, 128, 32, 4, 3),), most_parts=4, thread_cells=((1 << 20, 16),)),
+    "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
     "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), thirds_from=80),
 }
 

@@ -459,18 +459,17 @@ def chosen(gpu: wf.Gpu, tensor: wf.Tensor) -> str:
 
 
 def test_what_registers_do_not_hold_is_done_in_parts() -> None:
-    """A wide block is not given up for what follows its sums; without parts, it is."""
-    a, b = (wf.data(np.zeros((1024, 1024), ml_dtypes.bfloat16), label=name) for name in "ab")
+    """Where much follows the sums it is done for a part of the columns after another; few cells are held at once."""
+    a, b = (wf.data(np.zeros((2048, 2048), ml_dtypes.bfloat16), label=name) for name in "ab")
     product = wf.einsum("i,k;k,j=>i,j", a, b)
-    few = ((1, 64), (1 << 20, 16))
-    shapes = ((128, 128, 64, 8, 3), (32, 32, 64, 4, 4))
-    heavy = wf.relu(product + wf.data(np.zeros(1024, np.float32))) * wf.data(np.zeros((1024, 1024), np.float32))
-    for most, tensor, wanted in (
-        (4, product, "128 columns by 64 sums, 8 warps, 3 stages, groups of 8"),
-        (1, heavy, "32 columns by 64 sums, 4 warps, 4 stages, groups of 8"),
-        (4, heavy, "128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 4 parts"),
+    square, single = (wf.data(np.zeros(shape, np.float32)) for shape in ((2048, 2048), (2048,)))
+    heavy = wf.relu(product + single) * square + wf.data(np.zeros((2048, 1), np.float32))
+    for gpu, tensor, wanted in (
+        (wf.Gpu(), product, "128 rows by 256 columns by 64 sums, 8 warps, 3 stages, groups of 8"),
+        (wf.Gpu(), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 4 parts"),
+        (wf.Gpu(part_cells=32), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 2 parts"),
+        (wf.Gpu(parted_from=9), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 4 stages, groups of 8"),
     ):
-        gpu = wf.Gpu(most_parts=most, thread_cells=few, narrow_blocks=shapes)
         assert chosen(gpu, tensor).endswith(wanted)
 
 

@@ -36,8 +36,8 @@ class Gpu:
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
     From `thirds_from` on, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`.
-    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most at once:
-    that is done in up to `most_parts`, of `total_cells` of a thread. One
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
+    `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
     copy of a factor that lies as they take it. Of a scatter, a program has one position and
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
@@ -130,8 +130,9 @@ class Gpu:
         (16, 32, 64, 4, 3),
         (16, 16, 64, 2, 3),
     )
-    total_cells: int = 128
-    most_parts: int = 1
+    parted_blocks: tuple[BlockShape, ...] = ((128, 128, 64, 8, 3),)
+    parted_from: int = 4
+    part_cells: int = 16
     thirds_from: int = 1 << 20
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13

@@ -90,7 +90,7 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
-    plain = Blocks(high, wide, deep, warps, stages, 8, _light_parts(shape, parts, gpu), precision)
+    plain = Blocks(high, wide, deep, warps, stages, 8, _parts(shape, parts, gpu), precision)
     return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
 
 
@@ -121,7 +121,7 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     width, tf32 = 8 if double else max(map(_bytes, parts.factors)), tf32 and not double
     single = gpu.third_blocks if gpu.multiplies_thirds else gpu.single_blocks
     wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
-    shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _light_parts(one, parts, gpu)]
+    shapes = _light(wide, parts, gpu) if width == 4 or double else _narrow(parts, gpu)
     thirds = gpu.tensor_flops_per_s / _THIRDS if gpu.multiplies_thirds else gpu.flops_per_s
     rounded = gpu.tensor_flops_per_s / 2 if tf32 else thirds
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.double_flops_per_s if double else rounded
@@ -147,15 +147,40 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     return min((ns(one), one) for one in shapes)
 
 
-def _light_parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
-    """In how many parts registers hold what follows the sums of a block: its cells, and those of what is read and
-    written there; 0 if in no number that there is."""
+def _light(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[BlockShape]:
+    """The shapes of which registers hold what follows the sums: their cells, and those of what is read and written."""
+    touched = _touched(parts)
+    most = next(most for few, most in gpu.thread_cells if touched <= few)
+    return [one for one in shapes if _thread_cells(one) <= most]
+
+
+def _narrow(parts: Parts, gpu: Gpu) -> list[BlockShape]:
+    """The shapes for factors of two bytes.
+
+    Where much follows the sums it is done in parts, in blocks of which two share a multiprocessor: one ends while the
+    other sums. In others a thread has no more cells than in two such parts.
+    """
+    light = _light(gpu.narrow_blocks, parts, gpu)
+    if _touched(parts) < gpu.parted_from:
+        return light
+    return [*gpu.parted_blocks, *(one for one in light if _thread_cells(one) <= 2 * gpu.part_cells)]
+
+
+def _parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
+    """In how many parts a block does what follows its sums."""
+    parted = _touched(parts) >= gpu.parted_from and shape in gpu.parted_blocks
+    return max(1, _thread_cells(shape) // gpu.part_cells) if parted else 1
+
+
+def _touched(parts: Parts) -> int:
+    """How many cells what follows the sums reads and writes at a point."""
+    return sum(len(own_accesses(one)) for one in everything(parts.rest))
+
+
+def _thread_cells(shape: BlockShape) -> int:
+    """How many sums of a block a thread has."""
     high, wide, _, warps, _ = shape
-    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
-    most = 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
-    count = 1 << (-(-high * wide // most) - 1).bit_length()
-    fits = count <= gpu.most_parts and wide // count >= SMALLEST_BLOCK and high * wide <= 32 * warps * gpu.total_cells
-    return count if fits else 0
+    return high * wide // (32 * warps)
 
 
 def _bytes(factor: Scalar) -> int:

@@ -210,8 +210,9 @@ class ProductText:
         """Add the products of all that factors are sums of, but for those of less than a rounding.
 
         A number of single precision has 24 digits. Three of bfloat16, each the first eight digits of what the others
-        leave, are all of them; in the products of two such sums, what a third is in is off by 2^-16 or less of what it
-        is multiplied with: with the second and third of the other factor it is 2^-24, which is left out.
+        leave, are all of them; in the products of two such sums, what a third is in is 2^-16 or less of the factor:
+        with the second and third of the other factor that makes 2^-24, which is left out. Tensor cores cut off what
+        their sums have no digits for, always towards zero, so they add up those of a step alone, the smallest first.
         """
         lines = self.values.lines
         for one in found:
@@ -220,8 +221,11 @@ class ProductText:
                 lines.add(f"{one}{third} = tl.cast({bits}, tl.float32, bitcast=True)")
                 lines.add(f"{one}{'r' if third == 'a' else 'c'} = {rest} - {one}{third}")
             lines.add(f"{one}a, {one}b, {one}c = {', '.join(f'tl.cast({one}{third}, tl.bfloat16)' for third in 'abc')}")
-        for left, right in ("ac", "bb", "ca", "ab", "ba", "aa"):
-            lines.add(f"{total} = tl.dot({found[0]}{left}, {found[1]}{right}, {total})")
+        step = f"{total}step"
+        for at, (left, right) in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
+            before = f", {step}" if at else ""
+            lines.add(f"{step} = tl.dot({found[0]}{left}, {found[1]}{right}{before})")
+        lines.add(f"{total} = {total} + {step}")
 
     def _loaded(
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], start: str
