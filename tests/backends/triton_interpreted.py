@@ -283,7 +283,9 @@ class _InParts(InterpretedTriton):
             return None
 
         parted = [one.with_body(top_down(one.body, rule)) for one in kernels]
-        assert not [one for kernel in parted for one in everything(kernel.body) if isinstance(one, Staged) and unfit(one)]
+        assert not [
+            one for kernel in parted for one in everything(kernel.body) if isinstance(one, Staged) and unfit(one)
+        ]
         return _Bound(tuple(parted))
 
 

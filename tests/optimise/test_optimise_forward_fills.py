@@ -74,11 +74,13 @@ for i in range(4):
 
 
 def test_what_is_never_minus_zero_is_copied() -> None:
-    lines = [show(Program((one.stmt,))).splitlines()[-1].strip() for one in with_plain_copies(nests(parse(HEAD + COPIED)))]
+    lines = [
+        show(Program((one.stmt,))).splitlines()[-1].strip() for one in with_plain_copies(nests(parse(HEAD + COPIED)))
+    ]
     assert lines == ["g[i0, i1] = 0.0", "g[i, j] += x[i, j] * 2.0", "x[i, j] = g[i, j]"]
 
 
-@pytest.mark.parametrize("text", [COPIED.replace("g[...] = 0.0", "g[...] = -0.0"), COPIED.replace("= 0.0 +", "= 1.0 +")])
-def test_what_may_change_a_number_stays(text: str) -> None:
-    before = nests(parse(HEAD + text))
+@pytest.mark.parametrize(("zero", "other"), [("[...] = 0.0", "[...] = -0.0"), ("= 0.0 +", "= 1.0 +")])
+def test_what_may_change_a_number_stays(zero: str, other: str) -> None:
+    before = nests(parse(HEAD + COPIED.replace(zero, other)))
     assert with_plain_copies(before) == before

@@ -474,9 +474,8 @@ def test_what_registers_do_not_hold_is_done_in_parts() -> None:
 
 
 def test_factors_are_sums_of_three_where_tensor_cores_are_quicker() -> None:
-    single, narrow = (
-        [wf.data(np.zeros((256, 256), dtype), label=name) for name in "ab"] for dtype in (np.float32, ml_dtypes.bfloat16)
-    )
+    zeros = np.zeros((256, 256), np.float32), np.zeros((256, 256), ml_dtypes.bfloat16)
+    single, narrow = ([wf.data(one, label=name) for name in "ab"] for one in zeros)
     gpu = wf.Gpu(thirds_from=90)
     assert chosen(gpu, wf.einsum("i,k;k,j=>i,j", *single)).endswith(", as thirds")
     assert "thirds" not in chosen(gpu, wf.einsum("i,k;k,j=>i,j", *narrow))

@@ -23,7 +23,7 @@ from weft.optimise.one_input import is_from_one, price_of
 
 @dataclass(frozen=True, slots=True)
 class _CopiedStart:
-    """The nest that copies, by its ordinal, the loop of each axis, the original in terms of those, and what it reads."""
+    """The nest that copies, by its ordinal, the loop of each axis, the original in terms of those, what it reads."""
 
     nest: int
     loops: tuple[str, ...]

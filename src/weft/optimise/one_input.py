@@ -1,6 +1,6 @@
 """Values that are computed at each point from one buffer as large at most: whoever reads them may read that instead.
 
-    h[i, j] = x[i, j] * s[j]      x is as large as h, s is not: a reader of h moves as many bytes if it reads x
+h[i, j] = x[i, j] * s[j]      x is as large as h, s is not: a reader of h moves as many bytes if it reads x
 """
 
 from __future__ import annotations

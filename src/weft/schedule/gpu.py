@@ -256,9 +256,9 @@ _OWN = (
     Pass("recall_decisions", recall_on_grid),
 )
 _ORDER = (
-    "distribute forward_fills forward_copies copy_factors reuse_copies scatter_to_gather order_loops rematerialise group_sweeps "
-    "decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse forward_stores "
-    "find_alike replace_aggregates simplify "
+    "distribute forward_fills forward_copies copy_factors reuse_copies scatter_to_gather order_loops rematerialise "
+    "group_sweeps decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse "
+    "forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
     "recall_decisions"
 )

@@ -30,7 +30,6 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import reuses
 from weft.schedule.min_cut import SINK, Network
 
-
 #: What is not made a second time: copies made so, and those that are stored wherever they are read, a pass over memory.
 _STAYING = (Role.COPY, Role.NARROW, Role.TURNED)
 

@@ -222,9 +222,9 @@ class ProductText:
                 lines.add(f"{one}{'r' if third == 'a' else 'c'} = {rest} - {one}{third}")
             lines.add(f"{one}a, {one}b, {one}c = {', '.join(f'tl.cast({one}{third}, tl.bfloat16)' for third in 'abc')}")
         step = f"{total}step"
-        for at, (left, right) in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
+        for at, pair in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
             before = f", {step}" if at else ""
-            lines.add(f"{step} = tl.dot({found[0]}{left}, {found[1]}{right}{before})")
+            lines.add(f"{step} = tl.dot({found[0]}{pair[0]}, {found[1]}{pair[1]}{before})")
         lines.add(f"{total} = {total} + {step}")
 
     def _loaded(
