@@ -53,7 +53,7 @@ def with_forwarded_copies(nests: Sequence[Nest], operations: int = 0) -> list[Ne
 def _copied(nest: Nest, at: int, operations: int) -> _CopiedStart | None:
     """What a nest copies into every cell of its target, each once, if a loop runs through each axis."""
     value = nest.core.value
-    is_copy = isinstance(value, Read) or (price_of([nest]) <= operations and is_from_one([nest]))
+    is_copy = isinstance(value, Read) or (operations and price_of([nest]) <= operations and is_from_one([nest]))
     if not is_copy or not nest.reads or nest.shared or not nest.fills or dtype_of(value) != nest.target.dtype:
         return None
     names = [index.only for index in nest.core.at if isinstance(index, Affine)]

@@ -86,8 +86,12 @@ def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
     for nest in nests:
         found -= {read.buffer for read in nest.reads} - written
         written.add(nest.target)
-    while signed := {nest.target for nest in nests if nest.target in found and not _adds(nest, found)}:
-        found -= signed
+    known = -1
+    while known != len(found):  # what is read is written before, mostly: a second look finds nothing
+        known = len(found)
+        for nest in nests:
+            if nest.target in found and not _adds(nest, found):
+                found.discard(nest.target)
     return found
 
 
