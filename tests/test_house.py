@@ -68,10 +68,12 @@ CONSTANTS = {
         "_WARPS": "what a tuner tries",
         "_STAGES": "what a tuner tries",
         "_GROUPS": "what a tuner tries",
+        "_PARTS": "what a tuner tries",
         "_SIDES, _SUMS": "what a tuner tries",
         "_FARTHEST": "what a tuner tries",
         "_MOST_LANES": "what a tuner tries",
     },
+    "schedule/gpu_products.py": {"_THIRDS": "an algorithm"},
     "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
     "schedule/space.py": {
         "_LANES": "what a tuner tries",

@@ -78,6 +78,8 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "mapped_product": lambda: wf.einsum(
         "b,i,k;b,k,j=>b,i,j", zeros(3, 1000, 256, label="a"), zeros(3, 256, 1032, label="b")
     ),
+    "parted_product": lambda: product(ml_dtypes.bfloat16, 256),
+    "thirds_product": lambda: product(np.float32, 160),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,
@@ -93,17 +95,25 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 }
 
 
-def sources(tensor: wf.Tensor) -> list[Source]:
+#: What some programs are shaped for: few cells at once, or factors that are sums of three.
+GPUS = {
+    "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
+    "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), thirds_from=80),
+}
+
+
+def sources(tensor: wf.Tensor, gpu: wf.Gpu | None = None) -> list[Source]:
     """The texts of a program's kernels."""
     result = tensor.named("y")
-    routine = wf.Context(OnGrid()).compile(result.forward, keep=[result])
+    options = wf.CompileOptions(gpu=gpu) if gpu else None
+    routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=options)
     assert all(map(is_triton, routine.kernels))
     return [source_of(one, f"kernel{at}") for at, one in enumerate(routine.kernels)]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_text(name: str, golden: Callable[..., None]) -> None:
-    found = sources(PROGRAMS[name]())
+    found = sources(PROGRAMS[name](), GPUS.get(name))
     launched = [f"# {one.programs} programs on {one.warps} warps, {one.stages} stages" for one in found]
     golden("\n\n".join(f"{line}\n{one.text}" for line, one in zip(launched, found, strict=True)))
 
@@ -138,10 +148,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What compiling everything once says: in a process of its own, with a cache of its own."""
     import pickle
 
-    every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
-    every += [(one, "sm_80") for name in ("softmax", "product", "attention") for one in sources(PROGRAMS[name]())]
-    newest = ("rows", "narrow_product", "mapped_product", "attention")
-    every += [(one, "sm_100") for name in newest for one in sources(PROGRAMS[name]())]
+    every = [(one, "sm_90") for name, make in PROGRAMS.items() for one in sources(make(), GPUS.get(name))]
+    oldest = ("softmax", "product", "thirds_product", "attention")
+    newest = ("rows", "narrow_product", "mapped_product", "parted_product", "thirds_product", "attention")
+    for names, architecture in ((oldest, "sm_80"), (newest, "sm_100")):
+        every += [(one, architecture) for name in names for one in sources(PROGRAMS[name](), GPUS.get(name))]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +21,10 @@ from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Memory
-from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, buffers_of, show
+from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, show
 from weft.loops.interp import run
-from weft.loops.walk import free, parts, scoped
+from weft.loops.product_legality import unfit
+from weft.loops.walk import everything, free, parts, scoped, top_down
 from weft.ops import OPS
 from weft.schedule.nodes import Kernel, as_program
 
@@ -88,11 +89,16 @@ def _library() -> SimpleNamespace:
     return SimpleNamespace(**called, rcp_rn=called["recip"])
 
 
+#: Numbers of bfloat16 that products in thirds multiply: they are the same in single precision, which is interpreted.
+_THIRD, _SPLIT = ", tl.bfloat16)", "bitcast=True) & -65536"
+
+
 def _function(source: Source) -> Any:
-    name = f"<interpreted {hash(source.text)}>"
-    linecache.cache[name] = len(source.text), None, source.text.splitlines(True), name
+    text = source.text.replace(_THIRD, ", tl.float32)") if _SPLIT in source.text else source.text
+    name = f"<interpreted {hash(text)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(True), name
     module: dict[str, Any] = {"__name__": name}
-    exec(compile(source.text, name, "exec"), module)
+    exec(compile(text, name, "exec"), module)
     module["libdevice"] = _library()
     module["range"] = _range  # NumPy makes no whole number of an array with one
     return module[source.entry]
@@ -267,8 +273,54 @@ def check_maps() -> None:
         np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)
 
 
+class _InParts(InterpretedTriton):
+    """Finishes every product in four parts of its columns."""
+
+    def compile(self, kernels: Sequence[Kernel]) -> _Bound:
+        def rule(stmt: Stmt) -> Sequence[Stmt] | None:
+            if isinstance(stmt, Staged) and stmt.what.blocks is not None:
+                return (replace(stmt, what=replace(stmt.what, blocks=replace(stmt.what.blocks, parts=4))),)
+            return None
+
+        parted = [one.with_body(top_down(one.body, rule)) for one in kernels]
+        assert not [
+            one for kernel in parted for one in everything(kernel.body) if isinstance(one, Staged) and unfit(one)
+        ]
+        return _Bound(tuple(parted))
+
+
+def check_parts_and_thirds() -> None:
+    """Products whose columns are finished in parts, or whose factors are sums of three, infinite ones among them."""
+    random = np.random.default_rng(7)
+    wf.config.products = "float32"
+
+    def values(*shape: int) -> wf.Tensor:
+        return wf.data((random.normal(size=shape) * 10.0 ** random.integers(-9, 9, shape)).astype(np.float32))
+
+    shape, parted, thirds = (16, 64, 16, 1, 2), _InParts(), InterpretedTriton()
+    infinite = random.normal(size=(33, 40)).astype(np.float32)
+    infinite[3, 5], infinite[20, 7], infinite[30, 2] = np.inf, np.nan, 3e38
+    product = wf.einsum("i,k;k,j=>i,j", values(33, 40), values(40, 70))
+    batches = wf.einsum("b,i,k;b,k,j=>b,j,i", values(2, 70, 18), values(2, 18, 20))
+    programs = {
+        "a part after another": (parted, wf.relu(product + values(70)) * values(33, 70) + values(33, 1)),
+        "parts of batches": (parted, batches + values(20, 70)),
+        "thirds": (thirds, product + values(70)),
+        "thirds of what is not finite": (thirds, wf.einsum("i,k;k,j=>i,j", wf.data(infinite), values(40, 70))),
+    }
+    for name, (backend, tensor) in programs.items():
+        single = {"single_blocks": (shape,)} if backend is parted else {"third_blocks": (shape,), "thirds_from": 80}
+        wf.config.gpu = wf.Gpu(thread_cells=((1 << 20, 128),), **single)  # type: ignore[arg-type]
+        ours, meant = (wf.Context(one) for one in (backend, "interp"))
+        text = ours.compile(tensor.forward, keep=[tensor]).show("source")
+        assert ("tl.split(" in text, _SPLIT in text) == (backend is parted, backend is thirds), name
+        wanted = meant[tensor]
+        size = np.max(np.abs(wanted[np.isfinite(wanted)]))
+        np.testing.assert_allclose(ours[tensor], wanted, rtol=2e-5, atol=1e-6 * size, err_msg=name)
+
+
 if __name__ == "__main__":
     checks: dict[str, Sequence[Callable[[], None]]]
-    checks = {"generators": [check_generators], "programs": [check_programs, check_maps]}
+    checks = {"generators": [check_generators], "programs": [check_programs, check_maps, check_parts_and_thirds]}
     for check in checks[sys.argv[1]]:
         check()

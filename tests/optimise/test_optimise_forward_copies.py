@@ -15,8 +15,8 @@ COPY = "for i in range(4):\n    for j in range(6):\n        g[i, j] = x[i, j]\n"
 ADD = "for m in range(4):\n    for n in range(6):\n        g[m, n] += h[m] * 2.0\n"
 
 
-def after(text: str) -> Program:
-    return Program(tuple(one.stmt for one in with_forwarded_copies(nests(parse(HEAD + text)))))
+def after(text: str, operations: int = 0) -> Program:
+    return Program(tuple(one.stmt for one in with_forwarded_copies(nests(parse(HEAD + text)), operations)))
 
 
 def lines(program: Program) -> list[str]:
@@ -37,8 +37,12 @@ def lines(program: Program) -> list[str]:
 )
 def test_before_and_after(text: str, wanted: list[str]) -> None:
     assert lines(after(text)) == wanted
+    _assert_the_same(parse(HEAD + text), after(text))
+
+
+def _assert_the_same(*programs: Program) -> None:
     found = []
-    for program in (parse(HEAD + text), after(text)):
+    for program in programs:
         check(program)
         memory = {
             one: np.arange(np.prod(one.shape), dtype=np.float32).reshape(one.shape) for one in buffers_of(program)
@@ -63,3 +67,35 @@ UNTOUCHED = {
 def test_what_stays(text: str) -> None:
     before = nests(parse(HEAD + text))
     assert with_forwarded_copies(before) == before
+
+
+DOUBLED = COPY.replace("x[i, j]", "x[i, j] * b[j]")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (DOUBLED + ADD, ["g[m, n] = (x[m, n] * b[n]) + (h[m] * 2.0)"]),
+        (DOUBLED.replace("b[j]", "h[i]") + ADD, ["g[m, n] = (x[m, n] * h[m]) + (h[m] * 2.0)"]),
+    ],
+)
+def test_what_few_operations_make_of_one_buffer_is_like_a_copy_where_memory_is_dear(
+    text: str, wanted: list[str]
+) -> None:
+    assert lines(after(text, 4)) == wanted
+    _assert_the_same(parse(HEAD + text), after(text, 4))
+
+
+DEAR = {
+    "many operations": COPY.replace("x[i, j]", "erf(exp(x[i, j]) * b[j])") + ADD,
+    "what it is made of changes": DOUBLED + "for i in range(6):\n    b[i] = 3.0\n" + ADD,
+    "two as large": COPY.replace("x[i, j]", "x[i, j] * y[i, j]") + ADD,
+    "across memory": COPY.replace("x[i, j]", "t[j, i] * 2.0") + ADD,
+    "of nothing": COPY.replace("x[i, j]", "1.0") + ADD,
+}
+
+
+@pytest.mark.parametrize("text", DEAR.values(), ids=DEAR)
+def test_what_is_computed_stays(text: str) -> None:
+    before = nests(parse(HEAD + "y: float32[4, 6]\nt: float32[6, 4]\n" + text))
+    assert with_forwarded_copies(before, 4) == before

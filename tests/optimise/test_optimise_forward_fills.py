@@ -8,7 +8,7 @@ import pytest
 from weft.loops import Program, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.loops.nests import nests
-from weft.optimise.forward_fills import with_forwarded_fills
+from weft.optimise.forward_fills import with_forwarded_fills, with_plain_copies
 
 HEAD = "x: float32[4, 6]\ng: float32[4, 6]\nh: float32[4]\n"
 
@@ -60,3 +60,27 @@ def test_the_second_accumulation_goes_on() -> None:
         found.append(next(array for one, array in memory.items() if one.name == "g"))
     np.testing.assert_array_equal(*found)
     assert len(after(text).body) == 2
+
+
+COPIED = """
+g[...] = 0.0
+for i in range(4):
+    for j in range(6):
+        g[i, j] += x[i, j] * 2.0
+for i in range(4):
+    for j in range(6):
+        x[i, j] = 0.0 + g[i, j]
+"""
+
+
+def test_what_is_never_minus_zero_is_copied() -> None:
+    lines = [
+        show(Program((one.stmt,))).splitlines()[-1].strip() for one in with_plain_copies(nests(parse(HEAD + COPIED)))
+    ]
+    assert lines == ["g[i0, i1] = 0.0", "g[i, j] += x[i, j] * 2.0", "x[i, j] = g[i, j]"]
+
+
+@pytest.mark.parametrize(("zero", "other"), [("[...] = 0.0", "[...] = -0.0"), ("= 0.0 +", "= 1.0 +")])
+def test_what_may_change_a_number_stays(zero: str, other: str) -> None:
+    before = nests(parse(HEAD + COPIED.replace(zero, other)))
+    assert with_plain_copies(before) == before

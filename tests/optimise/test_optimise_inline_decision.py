@@ -70,3 +70,25 @@ def test_settings() -> None:
     assert decide(found, {H: "wanted"}, Settings(max_visits=2))[V] == Verdict(False, "read 2 times")
     assert decide(found, {H: "wanted"}, Settings(device_only=False))[V] == Verdict(True, "everything is stored")
     assert decide(found, {H: "wanted", V: "wanted, too"})[V] == Verdict(True, "wanted, too")
+
+
+TWICE = "for i in range(4):\n    V[i] = {}\nfor i in range(3):\n    H[i] = V[i] + V[i + 1]"
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    {
+        "W[i] * 2.0": False,
+        "W[i] * X[0, 0]": True,  # X is larger
+        "W[i] + W[i] * W[i]": False,
+        "W[3 - i] * 2.0": True,
+        "exp(exp(exp(W[i])))": True,
+        "W[i] * H[i]": True,
+    }.items(),
+)
+def test_where_memory_is_dear_values_are_computed_from_one_as_large(value: str, stored: bool) -> None:
+    found = nests(program(TWICE.format(value)))
+    few = decide(found, {H: "wanted"}, Settings(again=16))[V]
+    assert few.stored == stored
+    assert few.why in ("read 2 times", "read 2 times, from what is as large", "`H` changes before it is read")
+    assert decide(found, {H: "wanted"})[V].stored

@@ -71,6 +71,9 @@ BUFFERS = {
     "V[...] = 0.0\nfor i in range(4):\n    V[i] = W[i]": False,
     "for i in range(4):\n    V[i] += W[i]": False,
     "for i in range(4):\n    W[i] = 0.0 + V[i]\nV[...] = 0.0": False,
+    "W[...] = 0.0\nfor i in range(4):\n    V[i] = W[i]": True,
+    "W[...] = 0.0\nfor i in range(4):\n    V[i] = W[i]\nfor i in range(4):\n    W[i] = -0.0": False,
+    "W[...] = -0.0\nfor i in range(4):\n    V[i] = W[i]": False,
 }
 
 

@@ -21,6 +21,7 @@ from weft.loops import (
     Program,
     Role,
     Simt,
+    Staged,
     check,
     declared as show_declared,
     parse,
@@ -447,3 +448,46 @@ product of left i, p; right j; sums k in blocks of 16 rows by 16 columns by 32 s
 """
     with pytest.raises(MalformedLoops, match="iterations share cells of `y`"):
         check(parse(text))
+
+
+def chosen(gpu: wf.Gpu, tensor: wf.Tensor) -> str:
+    """How the last launch of a program runs."""
+    result = tensor.named("y")
+    routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=wf.CompileOptions(gpu=gpu))
+    (staged,) = (one for one in everything(routine.kernels[-1].body) if isinstance(one, Staged))
+    return str(staged.what.blocks)
+
+
+def test_what_registers_do_not_hold_is_done_in_parts() -> None:
+    """Where much follows the sums it is done for a part of the columns after another; few cells are held at once."""
+    a, b = (wf.data(np.zeros((2048, 2048), ml_dtypes.bfloat16), label=name) for name in "ab")
+    product = wf.einsum("i,k;k,j=>i,j", a, b)
+    square, single = (wf.data(np.zeros(shape, np.float32)) for shape in ((2048, 2048), (2048,)))
+    heavy = wf.relu(product + single) * square + wf.data(np.zeros((2048, 1), np.float32))
+    for gpu, tensor, wanted in (
+        (wf.Gpu(), product, "128 rows by 256 columns by 64 sums, 8 warps, 3 stages, groups of 8"),
+        (wf.Gpu(), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 4 parts"),
+        (wf.Gpu(part_cells=32), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 3 stages, groups of 8, 2 parts"),
+        (wf.Gpu(parted_from=9), heavy, "128 rows by 128 columns by 64 sums, 8 warps, 4 stages, groups of 8"),
+    ):
+        assert chosen(gpu, tensor).endswith(wanted)
+
+
+def test_factors_are_sums_of_three_where_tensor_cores_are_quicker() -> None:
+    zeros = np.zeros((256, 256), np.float32), np.zeros((256, 256), ml_dtypes.bfloat16)
+    single, narrow = ([wf.data(one, label=name) for name in "ab"] for one in zeros)
+    gpu = wf.Gpu(thirds_from=90)
+    assert chosen(gpu, wf.einsum("i,k;k,j=>i,j", *single)).endswith(", as thirds")
+    assert "thirds" not in chosen(gpu, wf.einsum("i,k;k,j=>i,j", *narrow))
+    assert "thirds" not in chosen(wf.Gpu(thirds_from=91), wf.einsum("i,k;k,j=>i,j", *single))
+
+
+def test_a_rounded_factor_is_kept_for_the_gradient() -> None:
+    """Making it again would be another pass over memory; what it is rounded from is computed where it is read."""
+    h = wf.data(np.zeros((512, 256), np.float32), batch=1)
+    for name in "uvw":
+        h = wf.gelu(wf.param(name, o=256) @ h)
+    loss = wf.sum(h, "...|... => 0")
+    options = wf.CompileOptions(products="bfloat16", gpu=wf.Gpu(cache_bytes=1))
+    routine = wf.Context(OnGrid()).compile(wf.grad_update(loss), options=options)
+    assert "_narrow.again" not in routine.show("virtual")

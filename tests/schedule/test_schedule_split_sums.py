@@ -45,6 +45,20 @@ for j in range(4):
             t = t + x[b, i, j]
     y[j] = t * 2
 """
+TWO_AT_ONCE = """
+x: float32[23, 4]
+y: float32[4]
+z: float32[4]
+for j in range(4):
+    t: float32 = 1
+    u: float32 = 0
+    for i in range(23):
+        a: float32 = x[i, j] * 2
+        t = t + a
+        u = max(u, a * x[i, j])
+    y[j] = t * 2
+    z[j] = u - t
+"""
 A_CARRIED_CELL = """
 x: float32[64]
 y: float32[64]
@@ -107,7 +121,33 @@ def test_the_longest_loop_of_a_sum_is_cut() -> None:
     assert show(split(SUMS_OF_BATCHES)[1]).startswith(dedent(wanted).strip())
 
 
-@pytest.mark.parametrize("text", [ONE_SUM, SUMS_OF_COLUMNS, UNEVEN, EXTREMA, SUMS_OF_BATCHES])
+def test_several_sums_of_a_loop() -> None:
+    """Each has its own partial sums: a loop of two would else be left to as few programs as there are columns."""
+    wanted = """
+        for strip in range(2):
+            for j in range(4):
+                t_own: float32 = 0
+                u_own: float32 = -inf
+                for i in range(12):
+                    if 0 <= 12*strip + i < 23:
+                        a: float32 = x[12*strip + i, j] * 2
+                        t_own = t_own + a
+                        u_own = max(u_own, (a * x[12*strip + i, j]))
+                t_part[strip, j] = t_own
+                u_part[strip, j] = u_own
+        for j in range(4):
+            t: float32 = 1
+            u: float32 = 0
+            for strip in range(2):
+                t = t + t_part[strip, j]
+                u = max(u, u_part[strip, j])
+            y[j] = t * 2
+            z[j] = u - t
+    """
+    assert show(split(TWO_AT_ONCE)[1]) == dedent(wanted).strip()
+
+
+@pytest.mark.parametrize("text", [ONE_SUM, SUMS_OF_COLUMNS, UNEVEN, EXTREMA, SUMS_OF_BATCHES, TWO_AT_ONCE])
 def test_the_sum_is_the_same(text: str) -> None:
     before, after = split(text)
     assert before != after

@@ -219,14 +219,15 @@ class Blocks(Worded):
 
     Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
     many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
-    find columns in the second cache. Sums in `splits` parts are programs of their own, whose totals are added up in
-    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32". They are loaded cell by cell, or, if
-    `maps` says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
+    find columns in the second cache. What follows the sums is done in `parts` of its columns, one after another.
+    Factors are multiplied as they are ("ieee"), each as the sum of three numbers of bfloat16 ("thirds"), or rounded to
+    "tf32". They are loaded cell by cell, or, if `maps` says so, by the copy engine, which takes blocks of matrices
+    (`tensor_maps.py`).
     """
 
     words: ClassVar[str] = (
         "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
-        "groups of {group}[, {splits} split(s)][, as {precision:tf32}]{maps:|, through tensor maps}"
+        "groups of {group}[, {parts} part(s)][, as {precision:tf32|thirds}]{maps:|, through tensor maps}"
     )
     limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     rows: int
@@ -235,6 +236,6 @@ class Blocks(Worded):
     warps: int = 4
     stages: int = 3
     group: int = 8
-    splits: int = 1
+    parts: int = 1
     precision: str = "ieee"
     maps: bool = False

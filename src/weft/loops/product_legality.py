@@ -63,8 +63,10 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
         return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
     if found.ops != SUM_OF_PRODUCTS or found.total.dtype not in ("float32", "float64"):
         return "blocks are of sums of products in single or double precision"
-    if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
+    if blocks.precision not in ("ieee", "tf32", "thirds"):
         return "there are no such blocks"
+    if blocks.parts & (blocks.parts - 1) or blocks.columns // blocks.parts < SMALLEST_BLOCK:
+        return f"its parts are no powers of two, or of fewer than {SMALLEST_BLOCK} columns"
     if blocks.maps and (problem := _unmapped(blocks, found)):
         return problem
     return carried_anywhere([*found.left, *found.right], (Let(found.total, found.start), *found.rest))

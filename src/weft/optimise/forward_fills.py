@@ -1,6 +1,8 @@
 """Buffers that are cleared and then accumulated into once in each cell are stored: nobody clears them first.
 
 g[...] = 0;  for i: g[i] += x[i] * 2      becomes      for i: g[i] = 0 + x[i] * 2
+
+Where that is 0.0 and what is never -0.0, it is a copy.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from dataclasses import replace
 
 from weft.affine import AccessMap, Affine, covers, injective
 from weft.loops import combined
+from weft.loops.constants import constant_value
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Read, Store, Update
 from weft.loops.walk import rewritten
-from weft.ops import Scalar
+from weft.ops import Call, Scalar
+from weft.optimise.signed_zeros import unsigned_buffers
 
 
 def with_forwarded_fills(nests: Sequence[Nest]) -> list[Nest]:
@@ -30,6 +34,21 @@ def with_forwarded_fills(nests: Sequence[Nest]) -> list[Nest]:
         if nest.fills and not nest.shared and not nest.reads:
             fills[nest.target] = at
     return [done[at] for at in sorted(done)]
+
+
+def with_plain_copies(nests: Sequence[Nest]) -> list[Nest]:
+    """Nests that copy what they add to zero, where that is never -0.0: whoever reads a copy may read the original."""
+    positive = unsigned_buffers(nests)
+
+    def plain(nest: Nest) -> Nest:
+        match nest.core:
+            case Store(value=Call(op="add", args=(zero, Read() as read))) if (
+                read.buffer in positive and read.buffer.dtype == nest.target.dtype and constant_value(zero) == 0
+            ):
+                return replace(nest, core=replace(nest.core, value=read))
+        return nest
+
+    return list(map(plain, nests))
 
 
 def takes_all(nest: Nest) -> bool:

@@ -32,6 +32,7 @@ from weft.optimise.gather import compares
 from weft.optimise.inline import InverseAccess, invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
+from weft.optimise.one_input import is_from_one, price_of
 from weft.optimise.prologue import joined, placed
 
 #: A one-hot is searched through so many copies: however long their chain is, it is not walked again from each of them.
@@ -47,6 +48,8 @@ class Settings:
     how many statements and operations a nest may have with all that is inlined into it. `tiled`: from so many points on
     a contraction has tiles of its own; `prologue`: so many operations may compute a factor as it is packed. `machine`:
     its latencies and bandwidth. `chunk_ns`: what is worth a thread. `gathers`: tiles may read rows that values say.
+    `again`: so many operations in all may compute a value from one as large wherever it is read, which moves fewer
+    bytes than storing it.
     """
 
     max_visits: int = 1
@@ -58,6 +61,7 @@ class Settings:
     machine: Machine = COMMON
     chunk_ns: int = 2000
     gathers: bool = False
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,8 @@ class _Deciding:
             return Verdict(False, "a one-hot")
         if joins and into and len(reads) == 1:
             return Verdict(False, f"computed as `{self.uses.nests[into[0]].target.name}` packs it")
+        if self.settings.again and not into and self._saves_bytes(buffer):
+            return Verdict(False, f"read {self.visits[buffer]} times, from what is as large")
         return Verdict(True, f"read {self.visits[buffer]} times")
 
     def inline(self, buffer: Buffer) -> None:
@@ -389,6 +395,11 @@ class _Deciding:
             if not isinstance(nest.core, Store) or nest.reduces or (calls and not constant):
                 return False
         return True
+
+    def _saves_bytes(self, buffer: Buffer) -> bool:
+        """Is a value of few operations computed from one buffer as large, or none, which is read instead of it?"""
+        writers = [self.uses.nests[index] for index in self.uses.writes[buffer]]
+        return self.visits[buffer] * price_of(writers) <= self.settings.again and is_from_one(writers)
 
     def _is_constant(self, buffer: Buffer) -> bool:
         return not any(self.uses.nests[index].reads for index in self.uses.writes[buffer])

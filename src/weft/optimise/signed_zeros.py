@@ -76,7 +76,7 @@ def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
 
 
 def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
-    """The buffers that nests fill with a constant other than -0.0 before they read them, and then only add to.
+    """The buffers that nests fill with what is never -0.0 before they read them, and then only add to.
 
     What is rounded when it is stored does not count: a small negative number may become -0.0.
     """
@@ -84,10 +84,18 @@ def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
     found = {target for target, nest in first.items() if carrier(target.dtype) == target.dtype and nest.fills}
     written: set[Buffer] = set()
     for nest in nests:
-        core = nest.core
         found -= {read.buffer for read in nest.reads} - written
         written.add(nest.target)
-        preserved = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
-        if not preserved:
-            found.discard(nest.target)
+    known = -1
+    while known != len(found):  # what is read is written before, mostly: a second look finds nothing
+        known = len(found)
+        for nest in nests:
+            if nest.target in found and not _adds(nest, found):
+                found.discard(nest.target)
     return found
+
+
+def _adds(nest: Nest, positive: Positive) -> bool:
+    """Does a nest add to its target, or store what is never -0.0, given what buffers are not?"""
+    core = nest.core
+    return unsigned(core.value, lambda local: None, positive) if isinstance(core, Store) else core.op in ("add", "sub")

@@ -14,7 +14,8 @@ from itertools import groupby
 from weft.loops import Buffer, Collapse, Owners
 from weft.loops.walk import Body
 from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
-from weft.optimise.forward_fills import with_forwarded_fills
+from weft.optimise.forward_copies import with_forwarded_copies
+from weft.optimise.forward_fills import with_forwarded_fills, with_plain_copies
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
@@ -45,6 +46,8 @@ def copy_factors(stage: Stage, task: Task) -> Stage:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
         return pipeline.with_nests(stage, with_turned_factors(stage.nests, task.options.shaped_for.copied_points))
+    if task.options.shaped_for.multiplies_thirds:
+        return stage
     return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, task.options.shaped_for.copied_points))
 
 
@@ -53,7 +56,15 @@ def forward_fills(stage: Stage, task: Task) -> Stage:
 
     g = 0;  for i: g[i] += x[i]    becomes    for i: g[i] = 0 + x[i]
     """
-    return pipeline.with_nests(stage, with_forwarded_fills(stage.nests))
+    return pipeline.with_nests(stage, with_plain_copies(with_forwarded_fills(stage.nests)))
+
+
+def forward_cheap_copies(stage: Stage, task: Task) -> Stage:
+    """Add to the original what is added to a copy of it, or to what few operations make of it.
+
+    g[i] = x[i] * 2;  g[i] += s    becomes    g[i] = x[i] * 2 + s
+    """
+    return pipeline.with_nests(stage, with_forwarded_copies(stage.nests, task.options.shaped_for.cheap_again))
 
 
 def order_sums_inside(stage: Stage, task: Task) -> Stage:
@@ -86,6 +97,15 @@ def group_sweeps(stage: Stage, task: Task) -> Stage:
         return stage
     found = with_sweeps(stage.nests, task.kept, task.options.shaped_for, task.options.products == "tf32")
     return replace(stage, rematerialised=stage.rematerialised.with_nests(found.nests), sweeps=found.codes)
+
+
+def decide_by_bytes(stage: Stage, task: Task) -> Stage:
+    """Decide of every buffer whether it is stored; cheap ones are not where that moves fewer bytes.
+
+    h[i] = x[i] * 2;  y[i] = h[i] + b[i];  z += h[i]    becomes    the same, with the verdict that h is virtual
+    """
+    settings = replace(task.options.inlining, again=task.options.shaped_for.cheap_again)
+    return pipeline.with_verdicts(stage, task, settings)
 
 
 def sweep_columns(stage: Stage, task: Task) -> Stage:
@@ -219,10 +239,12 @@ def _for_gpu(one: Pass) -> Pass:
 
 _OWN = (
     Pass("forward_fills", forward_fills),
+    Pass("forward_copies", forward_cheap_copies),
     Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
     Pass("rematerialise", rematerialise_large),
     Pass("group_sweeps", group_sweeps),
+    Pass("decide_inlining", decide_by_bytes),
     Pass("sweep_columns", sweep_columns),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
@@ -234,9 +256,9 @@ _OWN = (
     Pass("recall_decisions", recall_on_grid),
 )
 _ORDER = (
-    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops rematerialise group_sweeps "
-    "decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse forward_stores "
-    "find_alike replace_aggregates simplify "
+    "distribute forward_fills forward_copies copy_factors reuse_copies scatter_to_gather order_loops rematerialise "
+    "group_sweeps decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse "
+    "forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
     "recall_decisions"
 )

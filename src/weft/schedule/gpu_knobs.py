@@ -21,6 +21,7 @@ from weft.schedule.knobs import Knob
 _WARPS = (1, 2, 4, 8, 16, 32)
 _STAGES = (1, 2, 3, 4, 5)
 _GROUPS = (1, 4, 8, 16)
+_PARTS = (1, 2, 4, 8)
 #: Rows and columns of blocks, and sums taken at a time.
 _SIDES, _SUMS = (16, 32, 64, 128, 256), (16, 32, 64, 128)
 #: So many times as many lanes, or as few, are tried.
@@ -81,7 +82,8 @@ def _numbers(loop: str, kind: type[How], name: str, values: Sequence[int]) -> Kn
 
 def _of_blocks(total: str) -> Iterator[Knob]:
     sides = tuple(one for one in _SIDES if one >= SMALLEST_BLOCK)
-    values = {"rows": sides, "columns": sides, "sums": _SUMS, "warps": _WARPS[:4], "stages": _STAGES, "group": _GROUPS}
+    values = {"rows": sides, "columns": sides, "sums": _SUMS, "warps": _WARPS[:4], "stages": _STAGES}
+    values |= {"group": _GROUPS, "parts": _PARTS}
     for name, some in values.items():
         yield _of_block(total, name, some)
 

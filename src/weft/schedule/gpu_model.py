@@ -14,6 +14,10 @@ from weft.public import public_constructor
 BlockShape: TypeAlias = tuple[int, int, int, int, int]
 
 
+#: Of the products of two sums of three numbers each so many are more than a rounding.
+_THIRDS = 6
+
+
 @public_constructor
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -35,7 +39,9 @@ class Gpu:
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
-    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
+    From `thirds_from` on, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`.
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
+    `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
     copy of a factor that lies as they take it. Of a scatter, a program has one position and
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
@@ -48,7 +54,8 @@ class Gpu:
     A mask hides what it lowers by `hidden_depth`. Launches wait for each other where one takes memory of another: so
     many `own_bytes` of its smallest buffers are nobody else's in a program that the second cache holds. Against memory
     operations are `cheap_operations` times as cheap as on a processor where values are computed again, and
-    `cheap_inline` times as many of them are done where such a value is read.
+    `cheap_inline` times as many of them are done where such a value is read; `cheap_again` in all compute any value
+    wherever it is read, if that moves fewer bytes.
     """
 
     architecture: int = 90
@@ -118,6 +125,19 @@ class Gpu:
         (16, 32, 32, 2, 3),
         (16, 16, 32, 1, 3),
     )
+    third_blocks: tuple[BlockShape, ...] = (
+        (128, 128, 32, 8, 3),
+        (64, 128, 32, 4, 3),
+        (64, 64, 32, 4, 3),
+        (32, 64, 32, 4, 3),
+        (32, 32, 32, 4, 3),
+        (16, 32, 64, 4, 3),
+        (16, 16, 64, 2, 3),
+    )
+    parted_blocks: tuple[BlockShape, ...] = ((128, 128, 64, 8, 3),)
+    parted_from: int = 4
+    part_cells: int = 16
+    thirds_from: int = 1 << 20
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
@@ -132,6 +152,7 @@ class Gpu:
     own_bytes: int = 16 << 20
     cheap_operations: int = 4
     cheap_inline: int = 32
+    cheap_again: int = 16
     owned_columns: int = 1024
     owned_apart: int = 256
     owned_block: int = 1024
@@ -164,6 +185,11 @@ class Gpu:
         return self.architecture >= self.maps_from
 
     @property
+    def multiplies_thirds(self) -> bool:
+        """Are factors in single precision multiplied on tensor cores, as sums of three?"""
+        return self.architecture >= self.thirds_from
+
+    @property
     def programs(self) -> int:
         """How many programs keep all multiprocessors busy, though some take longer."""
         return 4 * self.multiprocessors
@@ -172,9 +198,11 @@ class Gpu:
         """What the units that multiply factors of so many bytes do, rounded to tf32 where four are."""
         if width == 8:
             return self.double_flops_per_s
-        if width == 4:
-            return self.tensor_flops_per_s / 2 if tf32 else self.flops_per_s
-        return self.tensor_flops_per_s
+        if width < 4:
+            return self.tensor_flops_per_s
+        if tf32:
+            return self.tensor_flops_per_s / 2
+        return self.tensor_flops_per_s / _THIRDS if self.multiplies_thirds else self.flops_per_s
 
     def as_machine(self, like: Machine) -> Machine:
         """What passes that weigh memory against arithmetic take it for: one core that never waits for functions."""

@@ -81,12 +81,13 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
 
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
-    _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
-    sums, precision = _points(parts.sums), "tf32" if tf32 and parts.total.dtype == "float32" else "ieee"
+    _, shape = _best(parts, batches, 1, gpu, tf32)
+    high, wide, deep, warps, stages = shape
+    sums, precision = _points(parts.sums), _precision(parts, gpu, tf32)
     deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
     while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
         deep //= 2
-    plain = Blocks(high, wide, deep, warps, stages, 8, 1, precision)
+    plain = Blocks(high, wide, deep, warps, stages, 8, _parts(shape, parts, gpu), precision)
     return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
 
 
@@ -99,16 +100,25 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
     if found is None or found[0].buffer.dtype != "float32":
         return False
-    whole = blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
+    whole = blocks.precision != "thirds" and blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
     return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
+
+
+def _precision(parts: Parts, gpu: Gpu, tf32: bool) -> str:
+    """What factors in single precision are multiplied as."""
+    if parts.total.dtype != "float32":
+        return "ieee"
+    single = max(map(_bytes, parts.factors)) == 4
+    return "tf32" if tf32 else "thirds" if single and gpu.multiplies_thirds else "ieee"
 
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     double = parts.total.dtype == "float64"
     width, tf32 = product_width(parts), tf32 and not double
-    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else gpu.single_blocks
-    shapes = [one for one in (gpu.narrow_blocks if width < 4 else wide) if _is_light(one, parts, gpu)]
+    single = gpu.third_blocks if gpu.multiplies_thirds else gpu.single_blocks
+    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
+    shapes = _light(wide, parts, gpu) if width >= 4 else _narrow(parts, gpu)
     speed = gpu.product_flops_per_s(width, tf32)
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
@@ -132,11 +142,40 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     return min((ns(one), one) for one in shapes)
 
 
-def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
-    """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
+def _light(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[BlockShape]:
+    """The shapes of which registers hold what follows the sums: their cells, and those of what is read and written."""
+    touched = _touched(parts)
+    most = next(most for few, most in gpu.thread_cells if touched <= few)
+    return [one for one in shapes if _thread_cells(one) <= most]
+
+
+def _narrow(parts: Parts, gpu: Gpu) -> list[BlockShape]:
+    """The shapes for factors of two bytes.
+
+    Where much follows the sums it is done in parts, in blocks of which two share a multiprocessor: one ends while the
+    other sums. In others a thread has no more cells than in two such parts.
+    """
+    light = _light(gpu.narrow_blocks, parts, gpu)
+    if _touched(parts) < gpu.parted_from:
+        return light
+    return [*gpu.parted_blocks, *(one for one in light if _thread_cells(one) <= 2 * gpu.part_cells)]
+
+
+def _parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
+    """In how many parts a block does what follows its sums."""
+    parted = _touched(parts) >= gpu.parted_from and shape in gpu.parted_blocks
+    return max(1, _thread_cells(shape) // gpu.part_cells) if parted else 1
+
+
+def _touched(parts: Parts) -> int:
+    """How many cells what follows the sums reads and writes at a point."""
+    return sum(len(own_accesses(one)) for one in everything(parts.rest))
+
+
+def _thread_cells(shape: BlockShape) -> int:
+    """How many sums of a block a thread has."""
     high, wide, _, warps, _ = shape
-    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
-    return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
+    return high * wide // (32 * warps)
 
 
 def product_width(parts: Parts) -> int:

@@ -18,7 +18,7 @@ from weft.optimise.distribute import distributed
 from weft.optimise.forward_copies import with_forwarded_copies
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
-from weft.optimise.inline_decision import decide
+from weft.optimise.inline_decision import Settings, decide
 from weft.optimise.interchange import interchanged
 from weft.optimise.lanes import in_lanes
 from weft.optimise.partial_states import partial_states
@@ -137,10 +137,15 @@ def decide_inlining(stage: Stage, task: Task) -> Stage:
 
     h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    the same, with the verdict that h is virtual
     """
+    return with_verdicts(stage, task, task.options.inlining)
+
+
+def with_verdicts(stage: Stage, task: Task, settings: Settings) -> Stage:
+    """The stage with a verdict on every buffer."""
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     swept = {one: "a sweep's" for nest in stage.nests if nest.sweep for one in touched_buffers(nest)}
-    settings = replace(task.options.inlining, gathers=task.gathering)
+    settings = replace(settings, gathers=task.gathering)
     verdicts = decide(stage.nests, {**swept, **task.kept}, settings, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}

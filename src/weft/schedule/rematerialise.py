@@ -30,6 +30,9 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import reuses
 from weft.schedule.min_cut import SINK, Network
 
+#: What is not made a second time: copies made so, and those that are stored wherever they are read, a pass over memory.
+_STAYING = (Role.COPY, Role.NARROW, Role.TURNED)
+
 
 @dataclass(frozen=True, slots=True)
 class Rematerialised:
@@ -174,7 +177,7 @@ def _candidates(uses: _Lifetimes, point: int) -> dict[int, int]:
         target, readers = uses.nests[index].target, uses.uses_of(index)
         late = [reader for reader in readers if reader >= point]
         wanted = late[:1] or [found[reader] for reader in readers if reader in found]
-        if not wanted or (late and not uses.lives_long(target)) or target.role is Role.COPY:
+        if not wanted or (late and not uses.lives_long(target)) or target.role in _STAYING:
             continue
         if uses.writers[target] != [index] or readers[0] <= index or not uses.nests[index].fills:
             continue

@@ -12,7 +12,7 @@ How many strips there are follows from sizes alone, and they are added up in ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -78,7 +78,8 @@ class _SumSplitting:
         if len(loops) != 1 or not all(isinstance(one, Let) for one in block[: block.index(loops[0])]):
             return (stmt,)
         loop, found = loops[0], accumulated_in(loops[0])
-        if len(found) != 1 or not isinstance(found[0].of, Local) or effects(loop.body).buffers:
+        totals = [one.of for one in found if isinstance(one.of, Local)]
+        if not totals or len(totals) < len(found) or effects(loop.body).buffers:
             return (stmt,)
         many, length = prod(size for _, size in cells), _points((loop,))
         few, wide = (1, 1) if columns_of(cells, block) is None else (self.gpu.fewest_columns, self.gpu.column_lanes)
@@ -89,39 +90,45 @@ class _SumSplitting:
         if programs >= self.gpu.multiprocessors or alone < 3 * self.gpu.launch_ns or strips < 2:
             return (stmt,)
         strips = strips_in(longest, strips)
-        return self._in_strips(cells, block, loop, found[0].of, strips) if lets else (stmt,)
+        return self._in_strips(cells, block, loop, totals, strips) if lets else (stmt,)
 
-    def _in_strips(self, cells: list[Loop], block: Body, loop: For, total: Local, strips: int) -> Sequence[Stmt]:
-        """The longest of the loops of a sum in strips."""
+    def _in_strips(
+        self, cells: list[Loop], block: Body, loop: For, totals: Sequence[Local], strips: int
+    ) -> Sequence[Stmt]:
+        """The longest of the loops of sums in strips."""
         loops, body = perfect((loop,))
         longest, many = max(loops, key=lambda one: one[1])
-        strip, own = self.names.fresh("strip"), Local(self.names.fresh(f"{total.name}_own"), total.dtype)
-        op = next(found[0] for one in everything(loop.body) if isinstance(one, Set) and (found := accumulation(one)))
+        strip = self.names.fresh("strip")
+        own = {one: Local(self.names.fresh(f"{one.name}_own"), one.dtype) for one in totals}
         sizes = (strips, *(size for _, size in cells))
-        part = Buffer(next(self.ids), self.names.fresh(f"{total.name}_part"), sizes, total.dtype, Role.PARTIAL)
+        part = {
+            one: Buffer(next(self.ids), self.names.fresh(f"{one.name}_part"), sizes, one.dtype, Role.PARTIAL)
+            for one in totals
+        }
         at = (Affine.of(strip), *(Affine.of(name) if size > 1 else Affine(()) for name, size in cells))
         length = -(-many // strips)
         index = Affine(((length, strip), (1, longest)))
-        inside = self._taking(body, (longest, index), total, own)
+        inside = self._taking(body, (longest, index), own)
         if many % strips:
             inside = (If((Inside(index, many),), inside),)
         inside = around([(name, length if name == longest else size) for name, size in loops], inside)
-        before = [one for one in block[: block.index(loop)] if isinstance(one, Let) and one.local != total]
-        neutral = Let(own, neutral_of(op, total.dtype))
-        first: Body = (*before, neutral, *inside, Store(part, at, own))
-        taken: Body = (Set(total, Call(op, (total, Read(part, at)))),)
+        before = [one for one in block[: block.index(loop)] if isinstance(one, Let) and one.local not in own]
+        ops = {one: _accumulating(loop.body, one) for one in totals}
+        neutral = [Let(own[one], neutral_of(ops[one], one.dtype)) for one in totals]
+        first: Body = (*before, *neutral, *inside, *(Store(part[one], at, own[one]) for one in totals))
+        taken: Body = tuple(Set(one, Call(ops[one], (one, Read(part[one], at)))) for one in totals)
         where = block.index(loop)
         second = (*block[:where], For(strip, strips, taken), *block[where + 1 :])
         return *around([(strip, strips), *cells], first), *around(cells, second)
 
-    def _taking(self, body: Body, place: tuple[str, Affine], total: Local, own: Local) -> Body:
-        """The body of a loop at an index, whose values a strip's own accumulator takes."""
+    def _taking(self, body: Body, place: tuple[str, Affine], own: Mapping[Local, Local]) -> Body:
+        """The body of a loop at an index, whose values a strip's own accumulators take."""
         name, index = place
 
         def rule(stmt: Stmt) -> Sequence[Stmt]:
             match stmt:
-                case Set(local=local, value=Call(op=op, args=(_, value))) if local == total:
-                    return (Set(own, Call(op, (own, value))),)
+                case Set(local=local, value=Call(op=op, args=(_, value))) if local in own:
+                    return (Set(own[local], Call(op, (own[local], value))),)
             return (stmt,)
 
         moved = [map_scalars(one, lambda part: substituted(part, {name: index})) for one in body]
@@ -136,6 +143,12 @@ class _SumSplitting:
         taken: Body = (Set(found.total, Call("add", (found.total, made.at(Affine.of(made.strip[0]))))),)
         second = (Let(found.total, found.start), For(*made.strip, taken), *found.rest)
         return *made.nest, *around(made.cells, second)
+
+
+def _accumulating(body: Body, total: Local) -> str:
+    """The operation by which a block takes values into a total."""
+    sets = (one for one in everything(body) if isinstance(one, Set) and one.local == total)
+    return next(found[0] for one in sets if (found := accumulation(one)))
 
 
 def _loop(loop: For) -> Loop:

@@ -22,7 +22,7 @@ from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divide
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.nodes import Blocks
-from weft.loops.product_legality import at_a_point
+from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point
 from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Scalar
@@ -95,8 +95,55 @@ class ProductText:
         if parts.tests:
             self._again(total, here)
             self.values.loaded = before
-        self._begin(parts.total, parts.start, total, here)
-        block(parts.rest, here)
+        elif self._in_thirds:
+            self._undivided({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
+            self.values.loaded = before
+        if self.blocks.parts == 1:
+            self._rest(total, here, block)
+        else:
+            self._in_parts(total, {**at, **left}, row_mask, block)
+
+    def _rest(self, total: str, here: Here, block: Callable[[Sequence[Stmt], Here], None]) -> None:
+        """What follows the sums."""
+        self._begin(self.parts.total, self.parts.start, total, here)
+        block(self.parts.rest, here)
+
+    def _in_parts(
+        self, total: str, at: Mapping[str, LaneValue], row_mask: str, block: Callable[[Sequence[Stmt], Here], None]
+    ) -> None:
+        """What follows the sums, a part of the columns after another; no point touches what another does."""
+        values, lines, count = self.values, self.values.lines, self.blocks.parts
+        wide, before = self.blocks.columns // count, dict(self.values.loaded)
+        for part, name in enumerate(self._halved(total, count)):
+            first = f"column_block * {self.blocks.columns} + {part * wide}"
+            columns, mask = f"columns{part}", ""
+            lines.add(f"{columns} = {first} + {values.numbers(wide)}[None, :]")
+            if (size := _points(self.parts.right)) % self.blocks.columns:
+                mask = f"{columns}_in"
+                lines.add(f"{mask} = {columns} < {size}")
+            right = divided(self.parts.right, self._body, LaneValue(columns, frozenset([1])), lines, f"_{part}_")
+            sizes = self.blocks.rows, wide
+            self._rest(name, Here({**at, **right}, _masks((row_mask, 0), (mask, 1)), sizes), block)
+            values.loaded = dict(before)
+            for known in (values.read, values.dirty, values.unseen):
+                known.clear()
+
+    def _halved(self, total: str, count: int) -> list[str]:
+        """The names of a total's parts, columns after columns."""
+        names, wide = [total], self.blocks.columns
+        while len(names) < count:
+            wide //= 2
+            for one in names:
+                shape = f"[{self.blocks.rows}, 2, {wide}]"
+                halves = f"tl.split(tl.permute(tl.reshape({one}, {shape}), (0, 2, 1)))"
+                self.values.lines.add(f"{one}0, {one}1 = {halves}")
+            names = [f"{one}{half}" for one in names for half in (0, 1)]
+        return names
+
+    @property
+    def _in_thirds(self) -> bool:
+        """Are factors in single precision multiplied as sums of three numbers of bfloat16?"""
+        return self.blocks.precision == "thirds" and multiplied(self.parts) == "float32"
 
     def _program(self) -> dict[str, LaneValue]:
         """Which block a program has: blocks of a group of rows follow each other for the same columns."""
@@ -146,6 +193,11 @@ class ProductText:
             start = "start"
         found = self._mapped(left, start) if blocks.maps else self._loaded(left, right, outer, start)
         dtype = multiplied(parts)
+        if self._in_thirds:
+            self._thirds(found, total)
+            if size > blocks.sums:
+                lines.indent -= 1
+            return
         precision = {
             "float32": f', input_precision="{blocks.precision}"',
             "float64": ", out_dtype=tl.float64",
@@ -153,6 +205,27 @@ class ProductText:
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
+
+    def _thirds(self, found: Sequence[str], total: str) -> None:
+        """Add the products of all that factors are sums of, but for those of less than a rounding.
+
+        A number of single precision has 24 digits. Three of bfloat16, each the first eight digits of what the others
+        leave, are all of them; in the products of two such sums, what a third is in is 2^-16 or less of the factor:
+        with the second and third of the other factor that makes 2^-24, which is left out. Tensor cores cut off what
+        their sums have no digits for, always towards zero, so they add up those of a step alone, the smallest first.
+        """
+        lines = self.values.lines
+        for one in found:
+            for third, rest in (("a", one), ("b", f"{one}r")):
+                bits = f"tl.cast({rest}, tl.int32, bitcast=True) & -65536"
+                lines.add(f"{one}{third} = tl.cast({bits}, tl.float32, bitcast=True)")
+                lines.add(f"{one}{'r' if third == 'a' else 'c'} = {rest} - {one}{third}")
+            lines.add(f"{one}a, {one}b, {one}c = {', '.join(f'tl.cast({one}{third}, tl.bfloat16)' for third in 'abc')}")
+        step = f"{total}step"
+        for at, pair in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
+            before = f", {step}" if at else ""
+            lines.add(f"{step} = tl.dot({found[0]}{pair[0]}, {found[1]}{pair[1]}{before})")
+        lines.add(f"{total} = {total} + {step}")
 
     def _loaded(
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], start: str
@@ -186,6 +259,18 @@ class ProductText:
             text = loaded if one.sums_inside is (at == 0) else f"tl.trans({loaded})"
             found.append(self.values.named(LaneValue(text, _BOTH)).text)
         return found
+
+    def _undivided(
+        self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
+    ) -> None:
+        """Add up anew, factors as they are, where something is not a number: what is infinite is no sum of three."""
+        lines, blocks = self.values.lines, replace(self.blocks, sums=SMALLEST_BLOCK, precision="ieee", maps=False)
+        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        lines.indent += 1
+        lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
+        plain = replace(self, staged=replace(self.staged, what=replace(self.staged.what, blocks=blocks)))
+        plain._sums(left, right, outer, total)
+        lines.indent -= 1
 
     def _again(self, total: str, here: Here) -> None:
         """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
