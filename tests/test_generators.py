@@ -50,6 +50,7 @@ CHANGED = {
     "simt": (1,),
     "heads": (2,),
     "models": (1,),
+    "narrow": (5,),
 }
 CHANGED_ON_GPU = {
     "launches": (1, 2, 4, 5, 9),

@@ -3,7 +3,7 @@
 Whole numbers of every width, narrow floats and truth values meet in random graphs of operations that are exact or
 rounded once, are joined, compared, reduced by sums, maxima and minima. What is stored is rounded, what is computed is
 not; optimised code, which stores less, must give what unoptimised code and the interpreter give, to the last bit.
-Reductions of whole numbers must not care for the order of their data.
+Reductions of whole numbers must not care for the order of their data, and products of them are exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PAIRS: dict[str, Combine] = {
 
 
 def check(rng: np.random.Generator) -> None:
-    (_order if rng.random() < 0.3 else _graph)(rng)
+    kind = rng.random()
+    (_order if kind < 0.3 else _product if kind < 0.5 else _graph)(rng)
 
 
 def _data(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -70,6 +71,20 @@ def _graph(rng: np.random.Generator) -> None:
             found[way] = (value.dtype.name, value.tobytes() if value.dtype.kind != "U" else str(value))
     what = f"{[(one.dtype.name, one.tolist()) for one in arrays]} {plan} {accum}"
     assert found["interpreted"] == found["plain"] == found["optimised"], f"{what}\n{found}"
+
+
+def _product(rng: np.random.Generator) -> None:
+    """A product of whole numbers, of which every sum is exact, or wraps around."""
+    rows, sums, columns = (int(rng.choice([1, 3, 17, 40])) for _ in range(3))
+    sums = int(rng.choice([sums, 1100]))
+    a, b = (_data(rng, str(rng.choice(WHOLE)), shape) for shape in ((rows, sums), (sums, columns)))
+    ctx, out = wf.Context("cc"), wf.einsum("ik; kj => ij", wf.data(a), wf.data(b))
+    routine = ctx.compile(wf.seq(), keep=[out], options=wf.config.options.but(contraction_points=1))
+    routine()
+    with np.errstate(over="ignore"):
+        wanted = a.astype(INT64) @ b.astype(INT64)
+    what = f"{a.dtype} {a.shape} by {b.dtype} {b.shape}\n{routine.show('kernels')}"
+    np.testing.assert_array_equal(ctx[out].astype(INT64), wanted, err_msg=what)
 
 
 def _wrapped(value: int, dtype: np.dtype = INT64) -> int:
