@@ -10,7 +10,7 @@ from weft.backends import BoundProgram
 from weft.columns import table
 from weft.machine import Machine
 from weft.schedule import Kernel
-from weft.schedule.cost import assignments, bound, cost
+from weft.schedule.cost import assignments, cost, roofline
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def measured(
             call(given)
             wait()
             best[number] = min(best[number], perf_counter() - start)
-    bounds = [bound(cost(kernel), machine) for kernel in kernels]
+    bounds = [roofline(cost(kernel), machine) for kernel in kernels]
     return Profile(tuple(Timed(*one) for one in zip(kernels, best, bounds, strict=True)))
 
 

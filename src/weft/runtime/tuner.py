@@ -21,6 +21,7 @@ from weft.loops import Buffer, MalformedLoops
 from weft.runtime.build import Request
 from weft.runtime.compiled import Compiled
 from weft.runtime.contest import CLEARLY, Sample, raced, rounds
+from weft.runtime.speeds import with_measured_speeds
 from weft.runtime.tuning_report import Display, TunedKernel
 from weft.runtime.workbench import Trial, Workbench
 from weft.schedule import Kernel
@@ -101,7 +102,7 @@ class Tuner:
         found = [self.bench.runnable(one) for one in after_decisions(self.stage, request.task).kernels]
         self.now, self.running = tuple(one for one, _ in found), [call for _, call in found]
         options = request.options
-        self.machine = options.timed_on if options.gpu else options.machine.measured()
+        self.machine = options.timed_on if options.gpu else with_measured_speeds(options.machine, request.backend)
         self.kernels = [self._tuning(one) for one in subjects(self.stage, request.task)]
         self._trial: tuple[_Tuning, Trial] | None = None
 
