@@ -31,7 +31,7 @@ def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Everything is kept in a folder of the test's own, for a machine that has cores and is not measured."""
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     machine = replace(wf.config.machine, cores=2, flops_per_s=1e13, cached_bytes_per_s=1e13)
-    monkeypatch.setattr(type(machine), "measured", lambda self: self)
+    monkeypatch.setattr(type(machine), "measured", lambda self, *_: self)
     with wf.config.using(machine=machine, tuned="tuned.jsonl"):
         yield tmp_path / "tuned" / "tuned.jsonl"
 

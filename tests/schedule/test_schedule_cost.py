@@ -21,7 +21,7 @@ from weft.loops.reaching import covered, sites
 from weft.machine import Machine
 from weft.ops import OPS, Num, call
 from weft.schedule import Kernel
-from weft.schedule.cost import Cost, bound, cost, show_costs
+from weft.schedule.cost import Cost, cost, roofline, show_costs
 
 A, B, C = floats(0, "a", 5, 6), floats(1, "b", 6, 7), floats(2, "c", 5, 7)
 V, W = floats(3, "v", 8), floats(4, "w", 9)
@@ -169,10 +169,12 @@ def counting(work: Callable[[], None]) -> int:
 
 
 def test_a_machine_is_as_slow_as_its_slower_half() -> None:
-    machine = Machine(flops_per_s=100.0, bytes_per_s=10.0)
-    assert bound(Cost(flops=200, read=5, written=5), machine) == 2.0
-    assert bound(Cost(flops=200, read=25, written=5), machine) == 3.0
-    assert bound(Cost(flops=200), Machine.here()) > 0
+    machine = Machine(flops_per_s=100.0, bytes_per_s=10.0, cached_bytes_per_s=20.0, caches=(8, 16))
+    assert roofline(Cost(flops=200, read=5, written=5), machine) == 2.0
+    assert roofline(Cost(flops=200, read=25, written=5), machine) == 3.0
+    assert roofline(Cost(read=10, written=5), machine) == 0.75
+    assert roofline(Cost(flops=200), replace(machine, cores=4)) == 0.5
+    assert roofline(Cost(flops=200), Machine.here()) > 0
 
 
 def test_costs_are_shown_as_a_table() -> None:

@@ -10,7 +10,7 @@ from weft.backends import BoundProgram
 from weft.columns import table
 from weft.machine import Machine
 from weft.schedule import Kernel
-from weft.schedule.cost import assignments, bound, cost
+from weft.schedule.cost import assignments, cost, roofline
 from weft.schedule.gpu_bounds import gpu_bound
 from weft.schedule.gpu_model import Gpu
 
@@ -64,7 +64,7 @@ def measured(
 
 
 def _least(kernel: Kernel, machine: Machine | Gpu) -> float:
-    return gpu_bound(kernel, machine) if isinstance(machine, Gpu) else bound(cost(kernel), machine)
+    return gpu_bound(kernel, machine) if isinstance(machine, Gpu) else roofline(cost(kernel), machine)
 
 
 def _row(seconds: float, least: float, total: float) -> tuple[str, str, str, str]:

@@ -24,6 +24,7 @@ from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
 from weft.runtime.runs import enqueue, profile, run_now
+from weft.runtime.speeds import with_measured_speeds
 from weft.runtime.tune import tune_routine
 from weft.runtime.tuning_report import TuningReport
 from weft.runtime.values import read
@@ -207,8 +208,8 @@ class Routine:
 
         Printed, it is a table.
         """
-        request = self.compiled.request
-        machine = machine or (request and request.options.gpu) or Machine.here().measured()
+        request, here = self.compiled.request, Machine.here()
+        machine = machine or (request and request.options.gpu) or with_measured_speeds(here, self.engine.backend)
         return profile(self.state, self, self._schedule.kernels, self.standing(values), times, machine)
 
     @public

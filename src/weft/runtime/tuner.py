@@ -21,6 +21,7 @@ from weft.loops import Buffer, MalformedLoops
 from weft.runtime.build import Request
 from weft.runtime.compiled import Compiled
 from weft.runtime.contest import CLEARLY, Sample, raced, rounds
+from weft.runtime.speeds import with_measured_speeds
 from weft.runtime.tuning_report import Display, TunedKernel
 from weft.runtime.workbench import Trial, Workbench
 from weft.schedule import Kernel
@@ -118,7 +119,7 @@ class Tuner:
         options = self.request.options
         if options.gpu is not None:
             return gpu_bound(kernel, options.gpu)
-        return roofline(cost(kernel), options.machine.measured())
+        return roofline(cost(kernel), with_measured_speeds(options.machine, self.request.backend))
 
     # Searching
 

@@ -73,11 +73,6 @@ def cost(kernel: Kernel) -> Cost:
     return total
 
 
-def bound(cost: Cost, machine: Machine) -> float:
-    """The least seconds a machine needs: for the operations, or for the memory."""
-    return max(cost.flops / machine.flops_per_s, cost.footprint / machine.bytes_per_s)
-
-
 def roofline(cost: Cost, machine: Machine) -> float:
     """The least seconds that all cores of a machine need together, whatever caches hold from one run to the next."""
     near = cost.footprint <= machine.caches[-1]
