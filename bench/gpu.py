@@ -15,6 +15,7 @@ are in float32, without tf32, unless they say otherwise.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -222,6 +223,7 @@ def by_weft(work: Work | Step) -> Ready:
     if isinstance(work, Step):
         from _models import of_weft
 
+        gc.collect()  # what the work before held goes now, not while this one is measured
         ctx = wf.Context("cuda")
         before = _held(ctx)
         made = of_weft.ready(work.model, work.problem(), ctx=ctx, products=work.products)

@@ -62,7 +62,8 @@ def measure(row: Row, processes: Sequence[Process], rounds: int, seconds: float)
     if not isinstance(given, Training) and given.moved is None and answers:
         moved = [*given.inputs.values(), *next(iter(answers.values()))]
         figure.moved = sum(one.nbytes for one in moved)
-    compare(figure, answers, reference(row, processes), LOSS_TOLERANCE if isinstance(given, Training) else TOLERANCE)
+    tolerance = LOSS_TOLERANCE if isinstance(given, Training) else given.rounded or TOLERANCE
+    compare(figure, answers, reference(row, processes), tolerance)
     taking_part = [one for one in processes if one.name in answers and one.name not in figure.failures]
     for turn in range(rounds):
         for one in taking_part if turn % 2 else taking_part[::-1]:

@@ -56,6 +56,7 @@ CONSTANTS = {
     "schedule/tuned.py": {"_FORMAT": "a format"},
     "schedule/tuned_report.py": {"_SHOWN": "letters that are printed"},
     "schedule/strip_cost.py": {"_FEW": "roundings that docs/precisions.md promises"},
+    "schedule/exact_floats.py": {"_EXACT": "what floats hold"},
     "schedule/tile.py": {"_HALVINGS": "a logarithm"},
     "schedule/knobs.py": {"_CHUNKS, _FEW_CHUNKS": "what a tuner tries"},
     "schedule/nest_knobs.py": {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+import numpy as np
+
 import weft as wf
 from _models import EPSILON, Details, Images, Perceptron, Problem, Ready, Transformer
 from weft.loops import Buffer
@@ -101,11 +103,18 @@ def attention(x: wf.Tensor, mask: wf.Tensor, width: int, heads: int) -> wf.Tenso
     return wf.param("o", o=width) @ wf.einsum("b, t | h, s; b, s | h, e => b, t | h, e", weights, value)
 
 
+def visible(length: int) -> wf.Tensor:
+    """Which places each place sees; revisions that are compared with may have no layers."""
+    if hasattr(wf, "nn"):
+        return wf.nn.causal_mask(length)
+    return wf.data(np.tri(length, dtype="bool"), batch=1, label="visible")
+
+
 def gpt(given: Problem) -> wf.Tensor:
     assert isinstance(given.sizes, Transformer)
     length, width, vocabulary = given.sizes.length, given.sizes.width, given.sizes.vocabulary
     tokens, targets = (wf.data(given.data[name], batch=2, label=name) for name in ("tokens", "targets"))
-    mask = wf.einsum("t | s => t | 0, s", wf.where(wf.nn.causal_mask(length), 0.0, -1e9), label="mask")
+    mask = wf.einsum("t | s => t | 0, s", wf.where(visible(length), 0.0, -1e9), label="mask")
     embedding = wf.param("embedding", o=width, i=vocabulary)
     x = wf.einsum("b, t | v; v -> d => b, t | d", one_hot(tokens, vocabulary), embedding, op="select")
     x = x + wf.param("position", b=length, o=width)

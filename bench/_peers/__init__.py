@@ -25,7 +25,8 @@ class Work:
 
     With `gradients`, contestants also find those of the result by these inputs, pulled back from given numbers. `batch`
     says how many axes of an array are weft's batch axes. `flops` counts multiplications and additions; `moved`, the
-    bytes that must be moved at least, are those of inputs and answers where not given.
+    bytes that must be moved at least, are those of inputs and answers where not given. Answers that are `rounded`
+    may be apart by so much of the largest.
     """
 
     inputs: Mapping[str, Array]
@@ -37,9 +38,13 @@ class Work:
     batch: Mapping[str, int] = field(default_factory=dict)
     flops: float = 0
     moved: int | None = None
+    rounded: float = 0.0
 
     def in_double(self) -> dict[str, Array]:
-        return {name: one.astype("float64") if one.dtype == "float32" else one for name, one in self.inputs.items()}
+        return {
+            name: one.astype("float64") if one.dtype in ("float32", "bfloat16") else one
+            for name, one in self.inputs.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,9 @@ def attention(heads: int, length: int, width: int, *, causal: bool = False, grad
 
     def ours(wf: Any, q: Any, k: Any, v: Any) -> Any:
         scores = wf.einsum("h | t, e; h | s, e => h | t, s", q, k) * width**-0.5
-        scores = scores + wf.data(mask, label="mask") if causal else scores
+        if causal:
+            hidden = wf.where(wf.nn.causal_mask(length), 0.0, -1e9)
+            scores = scores + wf.einsum("t | s => t, s", hidden, label="mask")
         largest = wf.stop_gradient(wf.einsum("h | t, s => h | t, 0", scores, accum="max"))
         powers = wf.exp(scores - largest)
         weights = powers / wf.einsum("h | t, s => h | t, 0", powers)

@@ -42,7 +42,7 @@ def by_numpy(work: Work, arrays: Mapping[str, Array]) -> Ready:
 def by_torch(work: Work, arrays: Mapping[str, Array], *, compiled: bool = False) -> Ready:
     import torch
 
-    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    tensors = {name: _torch_tensor(torch, one) for name, one in arrays.items()}
     chosen = [tensors[name].requires_grad_() for name in work.gradients]
     words = partial(work.torch, torch)
     if compiled:
@@ -54,7 +54,21 @@ def by_torch(work: Work, arrays: Mapping[str, Array], *, compiled: bool = False)
         found = forward(**tensors)
         return (found, *torch.autograd.grad(found, chosen, seed)) if chosen else found
 
-    return Ready(run, lambda: [one.detach().numpy() for one in _together(run())])
+    return Ready(run, lambda: [_as_numpy(torch, one) for one in _together(run())])
+
+
+def _torch_tensor(torch: Any, array: Array) -> Any:
+    """An array as PyTorch has it, which takes none of bfloat16 from NumPy."""
+    return (
+        torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+        if array.dtype == "bfloat16"
+        else torch.from_numpy(array)
+    )
+
+
+def _as_numpy(torch: Any, tensor: Any) -> Array:
+    found: Array = (tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()).numpy()
+    return found
 
 
 def by_jax(work: Work, arrays: Mapping[str, Array]) -> Ready:

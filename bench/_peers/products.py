@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from _peers import Array, Work, kind, numbers
@@ -28,6 +29,30 @@ def product(
         jax=multiply,
         weft=lambda wf, a, b: wf.einsum(spec, a, b),
         flops=2 * rows * depth * columns,
+    )
+
+
+@kind("narrow-product")
+def narrow_product(rows: int, depth: int, columns: int, *, int8: bool = False) -> Work:
+    """A product of bfloat16 numbers, added up in single precision, or of small whole numbers, exactly."""
+    a, b = numbers(rows, depth), numbers(depth, columns, seed=1)
+    flops = 2 * rows * depth * columns
+    if not int8:
+        return Work(
+            inputs={"a": a.astype(ml_dtypes.bfloat16), "b": b.astype(ml_dtypes.bfloat16)},
+            torch=lambda torch, a, b: a @ b,
+            jax=lambda jax, a, b: a @ b,
+            weft=lambda wf, a, b: wf.einsum("ik; kj => ij", a, b),
+            flops=flops,
+            rounded=1e-2,
+        )
+    return Work(
+        inputs={"a": (30 * a).astype("int8"), "b": (30 * b).astype("int8")},
+        numpy=lambda np, a, b: a.astype("int32") @ b.astype("int32"),
+        torch=lambda torch, a, b: torch._int_mm(a, b),
+        jax=lambda jax, a, b: jax.lax.dot(a, b, preferred_element_type="int32"),
+        weft=lambda wf, a, b: wf.einsum("ik; kj => ij", a, b),
+        flops=flops,
     )
 
 

@@ -90,6 +90,20 @@ def rows(seed: int = SEED, tuned: float = 0.0) -> list[Row]:
             ),
         ),
         *_group("awkward products", _LEAST, *(f"product {one}" for one in awkward)),
+        *_group(
+            "long sums",
+            1.0,
+            "product 32×100000×32",
+            "product 8×100000×8 left_transposed",
+            "product 10×50000×64 left_transposed",
+            "product 784×8192×10 left_transposed",
+        ),
+        # Peers have instructions for these, of two or four times the speed of single precision.
+        *(
+            Row(f"narrow-product {size}×{size}×{size}{more}", "narrow products", 1.0, bounded=0.65)
+            for size in (256, 1024)
+            for more in ("", " int8")
+        ),
         *_group("layers", 1.05, *(f"layer {one}" for one in ("256×256×256", "64×784×256", "1024×1024×1024"))),
         *_group("awkward layers", _LEAST, *(f"layer {one}" for one in awkward)),
         *_group("contractions", 1.2, "batched 64×64×64×64", "permuted 24×24×24×24×16×16"),

@@ -39,10 +39,13 @@ class Thresholds:
     **Order.** Rows of `sorted_elements` or more are sorted digit by digit; of fewer, each is compared with all others.
 
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
-    that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
-    if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
-    fetched while the one before is worked on, where there are more of them than the second cache holds. What is stored
-    in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold.
+    that are no further than `strip_distance` from the first. Where a mask hides columns they are in ranges, each of
+    which saves `strip_range_share` of the points at least, of a multiple of `strip_columns` columns, or of fewer where
+    there are not so many of these; a mask hides what it lowers by `hidden_depth`. A window that is read under tests is
+    copied with a border if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache
+    lines at least are fetched while the one before is worked on, where there are more of them than the second cache
+    holds. What is stored in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more
+    than they hold.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share, if joining these takes no more than `simt_joining_share` of the
@@ -85,6 +88,9 @@ class Thresholds:
     strip_rows_least: int = 32
     strip_rows_most: int = 64
     strip_distance: int = 100
+    strip_range_share: float = 1 / 32
+    strip_columns: int = 32
+    hidden_depth: float = 1e8
     border_uses: int = 4
     simt_block: int = 256
     fetched_lines: int = 8

@@ -245,16 +245,12 @@ def test_a_compiler_that_hangs(hanging: compiler.Compiler, folder: Path, tmp_pat
 def test_an_interrupt_ends_the_compiler(
     hanging: compiler.Compiler, folder: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = build.subprocess.Popen.wait
-
-    def interrupted(process: object, timeout: float | None = None) -> int:
-        if timeout != hanging.limit_s:
-            return int(wait(process, timeout))
+    def interrupted(process: object, limit_s: float) -> int:
         while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build.subprocess.Popen, "wait", interrupted)
+    monkeypatch.setattr(build, "_ended", interrupted)
     with pytest.raises(KeyboardInterrupt):
         answer(folder, using=hanging)
     assert ends(int((tmp_path / "child").read_text()))

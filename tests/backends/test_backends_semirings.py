@@ -116,16 +116,29 @@ def test_threads_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             np.testing.assert_array_equal(ctx[longer], meant)
 
 
-def test_whole_numbers_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In sums that go on from one panel to the next."""
+@pytest.mark.parametrize(
+    ("spec", "sums", "how"),
+    [
+        (
+            "i<+k; j<+k => ij",
+            4000,
+            "copied panels of .*, transposed strips of rows by 8, groups of 32 tiles by 8 panels",
+        ),
+        ("ik; jk => ij", 9000, "copied panels of "),
+    ],
+)
+def test_whole_numbers_wrap_around(
+    spec: str, sums: int, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In sums that go on from one panel to the next, of rows that are packed as well, or converted before."""
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
-    large = np.random.default_rng(0).integers(0, np.iinfo("int32").max, (33, 4000), "int32")
-    ctx = wf.Context("cc")
-    code = ctx.compile((product := wf.einsum("ik; jk => ij", wf.data(large), wf.data(large))).forward)
+    large = np.random.default_rng(0).integers(0, np.iinfo("int32").max, (33, sums), "int32")
+    given = large.ravel()[: sums + 32] if "<" in spec else large
+    large = np.lib.stride_tricks.sliding_window_view(given, sums) if "<" in spec else large
+    ctx, product = wf.Context("cc"), wf.einsum(spec, wf.data(given), wf.data(given), k=sums)
+    code = ctx.compile(product.forward)
     code()
-    assert re.search(
-        "copied panels of .*, transposed strips of rows by 8, groups of 32 tiles by 8 panels", code.show("kernels")
-    )
+    assert re.search(how, code.show("kernels"))
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(ctx[product], large.astype("int64") @ large.T.astype("int64"))
 

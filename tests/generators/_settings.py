@@ -49,6 +49,8 @@ def thresholds(rng: np.random.Generator) -> wf.Thresholds:
 def _line(rng: np.random.Generator, name: str, usual: Any) -> Any:
     if isinstance(usual, tuple):
         return tuple(int(one) for one in rng.integers(1, 5, int(rng.integers(0, 5))))
+    if name == "hidden_depth":
+        return float(rng.choice([usual, np.inf]))
     if isinstance(usual, float):
         return float(rng.choice([usual, 100.0]))
     least = _LEAST.get(name, 1)

@@ -3,11 +3,14 @@
     s = q k;  s where a position is seen, else -∞ or so;  p = softmax(s), the largest taken off first;  o = p v
 
 Heads are several or none, lengths odd, what is seen is what comes before, a window, some positions of each sequence, or
-drawn; rows that see nothing are among them where what is not seen is finite. Passes run it in strips of rows, small
-enough that even these sequences have several.
+drawn; rows that see nothing are among them where what is not seen is finite. A mask is data, or numbers of positions:
+of these passes know what they hide. They run it in strips of rows, small enough that even these sequences have several.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +21,27 @@ from generators._settings import drawn
 
 def check(rng: np.random.Generator) -> None:
     batch, heads = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    queries, keys = (int(rng.choice([1, 2, 7, 16, 33, 50])) for _ in range(2))
-    width, values = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    queries, keys = (int(rng.choice([1, 2, 7, 16, 33, 50, 70])) for _ in range(2))
+    width, values = (int(rng.choice([1, 2, 3, 4, 8])) for _ in range(2))
     dtype = str(rng.choice(["float32", "float64"]))
     shapes = [(batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, values)]
     arrays = [rng.normal(size=shape).astype(dtype) for shape in shapes]
-    seen, hidden = _seen(rng, queries, keys)
+    seen, hidden, mask = _seen(rng, queries, keys)
     factors = rng.normal(size=(batch, heads, queries, values)).astype(dtype)
     params = [
         wf.param(name, o=shape, init=one, dtype=dtype) for name, shape, one in zip("qkv", shapes, arrays, strict=True)
     ]
-    out = _written(rng, params, seen, hidden, width)
+    out = _written(rng, params, mask, hidden, width, seen.any(1).all())
     loss = wf.einsum("b h t c; b h t c => 0", out, wf.data(factors, label="factors"), label="loss")
     keep = [out, *(one.grad for one in params)]
     meant = _answers(*(one.astype(np.float64) for one in arrays), seen, hidden, factors.astype(np.float64))
     shown = f"{dtype} {shapes}, hidden {hidden}\n{seen.astype(int)}"
     digits = 1e-9 if dtype == "float64" else 2e-4
-    options = wf.config.options.but(**drawn(rng))
+    settings = drawn(rng)
+    if rng.random() < 0.7:
+        held = 8 * keys * max(width, values) * arrays[0].itemsize
+        settings |= _with_strips(rng, settings["thresholds"], settings["machine"], held)
+    options = wf.config.options.but(**settings)
     for backend in ("interp", "cc", OnGrid()):
         ctx = wf.Context(backend)
         run = ctx.compile(wf.grad_update(loss), keep=keep, options=None if backend == "interp" else options)
@@ -44,35 +51,59 @@ def check(rng: np.random.Generator) -> None:
             np.testing.assert_allclose(ctx[one], right, rtol=digits, atol=digits, err_msg=said)
 
 
-def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray, float]:
-    """Which keys each query sees, and what stands for a score that is not."""
+def _with_strips(rng: np.random.Generator, lines: wf.Thresholds, machine: wf.Machine, held: int) -> dict[str, Any]:
+    """Settings for strips of a few rows: caches of so many bytes, and slow memory."""
+    most = int(rng.integers(3, 9))
+    lines = replace(lines, tile_rows=int(rng.integers(1, most + 1)), strip_rows_least=1, strip_rows_most=most)
+    lines = replace(lines, strip_distance=100, strip_range_share=float(rng.choice([1e-3, 1 / 32])))
+    return {
+        "large_contraction_points": 1,
+        "thresholds": lines,
+        "machine": replace(machine, caches=(held // 4, held, held), bytes_per_s=1e6),
+    }
+
+
+def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray, float, wf.Tensor]:
+    """Which keys each query sees, what stands for a score that is not, and the mask."""
     hidden = float(rng.choice([-np.inf, -1e9, -3e38]))
-    t, s = np.arange(queries)[:, None], np.arange(keys)
+    limit, window = int(rng.integers(1, keys, endpoint=True)), int(rng.integers(1, 9))
+    late, ahead = (int(one) for one in rng.integers(0, 4, 2))
+    places = wf.arange(queries, dtype="int32"), wf.arange(keys, dtype="int32")
+    t, s = (wf.einsum(f"{name} => t, s", one, t=queries, s=keys) for name, one in zip("ts", places, strict=True))
     kinds = [
-        np.ones((queries, keys), bool),
+        s >= 0,
         s <= t,
-        (s <= t) & (s > t - 3),
-        np.broadcast_to(s < rng.integers(1, keys, endpoint=True), (queries, keys)),
-        rng.random((queries, keys)) < 0.5,
+        s < t + ahead,
+        wf.logical_and(s <= t, t - window < s),
+        wf.logical_and(s + late <= t, t < s + window + late),
+        s < limit,
     ]
-    seen = kinds[int(rng.integers(len(kinds)))].copy()
-    if hidden == -np.inf:
+    chosen = int(rng.integers(len(kinds) + 1))
+    if chosen == len(kinds):
+        seen = rng.random((queries, keys)) < 0.5
+    else:
+        seen = wf.Context("interp")[kinds[chosen]] > 0
+    if hidden == -np.inf and not seen.any(1).all():
         seen[:, 0] = True
-    return seen, hidden
+        chosen = len(kinds)
+    if chosen == len(kinds) or rng.random() < 0.3:
+        return seen, hidden, wf.data(seen.astype(np.float32), label="seen") > 0.5
+    return seen, hidden, kinds[chosen]
 
 
 def _written(
-    rng: np.random.Generator, params: list[wf.Tensor], seen: np.ndarray, hidden: float, width: int
+    rng: np.random.Generator, params: list[wf.Tensor], mask: wf.Tensor, hidden: float, width: int, every: bool
 ) -> wf.Tensor:
     q, k, v = params
     scores = wf.einsum("b h t d; b h s d => b h t s", q, k, label="scores") * (width**-0.5)
-    mask = wf.data(seen.astype(np.float32), label="seen")
-    if rng.random() < 0.5:
-        scores = wf.where(
-            wf.einsum("t s => b h t s", mask, b=q.dims.output[0], h=q.dims.output[1]) > 0.5, scores, hidden
-        )
+    way = rng.random()
+    if way < 0.3 and every:
+        scores = scores + wf.where(mask, 0.0, hidden)
+    elif way < 0.6:
+        scores = wf.where(mask, scores, hidden)
     else:
-        scores = wf.where(mask > 0.5, scores, hidden)
+        b, h, *_ = q.dims.output
+        scores = wf.where(wf.einsum("t s => b h t s", mask, b=b, h=h), scores, hidden)
     if rng.random() < 0.5:
         weights = wf.softmax(scores, "b h t s => b h t")
     else:

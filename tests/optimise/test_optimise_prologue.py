@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import weft as wf
 from weft.loops import Buffer, parse
 from weft.loops.nests import nests
+from weft.machine import COMMON
 from weft.optimise.inline_decision import Settings, Verdict, decide
 
 BUFFERS = {
@@ -174,3 +177,27 @@ def test_products_of_computed_factors(side: str, kind: str) -> None:
     np.testing.assert_allclose(ctx[y], arrays[0] @ arrays[1], rtol=1e-4, atol=1e-4)
     assert "product of" in run.show("kernels")
     assert ("copied panels" in run.show("kernels")) == (side == "columns")
+
+
+# What becomes of a contraction's result
+
+RESULT = "\n".join([nest("c[i, j] = 0.0", "ij"), nest("c[i, j] += a[i, k] * b[k, j]", "ijk")])
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        ("if 0 <= n[i, 0] < 32:\n            y[n[i, 0], j] += c[i, j]", "a scatter would take its tiles apart"),
+        ("s[0] += relu(c[i, j])", "a sum of all its cells would leave it to one thread"),
+        ("s[j] += relu(c[i, j])", ""),
+        ("y[i, j] = relu(c[i, j])", ""),
+    ],
+)
+def test_a_contraction_keeps_its_tiles_and_threads(use: str, why: str) -> None:
+    program = nests(parse(f"{RESULT}\n{nest(use, 'ij')}", BUFFERS.values()))
+    kept = {BUFFERS["y"]: "wanted", BUFFERS["s"]: "wanted"}
+    two = Settings(machine=replace(COMMON, cores=2), chunk_ns=100)
+    found = decide(program, kept, two)[BUFFERS["c"]]
+    assert (found.stored, found.why if found.stored else "") == (bool(why), why)
+    for few in (replace(two, machine=COMMON), replace(two, chunk_ns=2000)):
+        assert decide(program, kept, few)[BUFFERS["c"]].stored == ("scatter" in why)

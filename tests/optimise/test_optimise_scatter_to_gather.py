@@ -102,3 +102,73 @@ def test_each_term_is_added_to_its_cell(long: int, short: int, stride: int, step
         run(program, memory)
         found.append({one.name: values for one, values in memory.items()})
     np.testing.assert_array_equal(found[0]["dx"], found[1]["dx"])
+
+
+# Rows that values say
+
+ROWS = """\
+dt: float32[9, 4]
+ids: int64[12]
+dy: float32[12, 5]
+w: float32[4, 5]
+for b in range(12):
+    for d in range(4):
+        for n in range(5):
+            if 0 <= ids[b] < 9:
+                dt[ids[b], d] += dy[b, n] * w[d, n]
+"""
+
+
+def summed(text: str, points: int = 1) -> tuple[Program, Program]:
+    program = check(parse(text))
+    return program, check(Program(tuple(one.stmt for one in gathering(nests(program), points, rows=True))))
+
+
+def test_rows_are_summed_up_before_they_are_scattered() -> None:
+    assert (
+        show(summed(ROWS)[1])
+        == """\
+for b in range(12):
+    for d in range(4):
+        dt.sums0[b, d] = 0
+for b in range(12):
+    for d in range(4):
+        for n in range(5):
+            dt.sums0[b, d] += dy[b, n] * w[d, n]
+for b in range(12):
+    for d in range(4):
+        if 0 <= ids[b] < 9:
+            dt[ids[b], d] += dt.sums0[b, d]"""
+    )
+
+
+@pytest.mark.parametrize("op", ["+=", "max="])
+def test_rows_that_meet_are_all_added(op: str) -> None:
+    """Some of them stray: nothing is added of these."""
+    before, after = summed(ROWS.replace("+=", op))
+    assert before != after
+    rng = np.random.default_rng(0)
+    memory = {one: rng.integers(-4, 5, one.shape).astype(one.dtype) for one in buffers_of(after)}
+    memory |= {one: rng.integers(-3, 12, 12) for one in memory if one.name == "ids"}
+    found = {one: np.copy(values) for one, values in memory.items()}
+    run(before, memory, {})
+    run(after, found, {})
+    for one in buffers_of(before):
+        np.testing.assert_array_equal(found[one], memory[one])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dy[b, n] * w[d, n]", "dy[b, n] * dt[n, d]"),  # what is scattered is read
+        ("dy[b, n]", "dy[max(min(ids[b], 11), 0), n]"),  # rows are gathered: they may be where the test holds alone
+        ("0 <= ids[b] < 9", "0 <= ids[b] - n < 9"),  # a test differs from sum to sum
+        ("ids[b], d] +=", "b - 3, d] +="),  # values say nothing
+        ("dy[b, n] * w[d, n]", "dy[b, n]"),  # no contraction
+    ],
+)
+def test_what_is_scattered_term_by_term(old: str, new: str) -> None:
+    text = ROWS.replace("if 0 <= ids[b] < 9", "if 0 <= b - 3 < 9") if "b - 3" in new else ROWS
+    before, after = summed(text.replace(old, new))
+    assert "sums" not in show(after)
+    assert show(before) == show(after)

@@ -190,7 +190,7 @@ class Alarm:
 
 def raised_inside(act: Callable[[wf.Context, wf.Tensor, wf.Routine], object], first: bool = False) -> list[str]:
     """What a handler that does something in the middle of a run is told."""
-    a = wf.param("a", o=2, init=0.0, dtype="float64")
+    a = wf.param("a", o=2, init=-0.0, dtype="float64")
     count = wf.node("count", dtype="float64")
     alarm = Alarm(lambda: act(ctx, count if first else a, step))
     ctx = wf.Context(Hooked(alarm))

@@ -9,6 +9,7 @@ import weft as wf
 from producers import Producer
 from runtime.hooked import param
 from runtime.scripts import run_script
+from weft.runtime.engine import Engine
 
 
 def total(tensor: wf.Tensor) -> wf.Tensor:
@@ -23,6 +24,24 @@ def ctx(request: pytest.FixtureRequest) -> wf.Context:
 @pytest.fixture
 def interp() -> wf.Context:
     return wf.Context("interp")
+
+
+# First values
+
+
+@pytest.mark.parametrize(("init", "programs"), [(0.0, 0), (0, 0), (-0.0, 1), (2.5, 1)])
+def test_first_values_of_zero_need_no_program(init: float, programs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are what new memory holds; a negative zero is not."""
+    made: list[int] = []
+    compile_initial = Engine._compile_initial
+    monkeypatch.setattr(
+        Engine, "_compile_initial", lambda *given: made.append(len(given[1])) or compile_initial(*given)
+    )
+    w, ctx = param("w", o=3, init=init), wf.Context("interp")
+    ctx[w] = np.ones(3)
+    fresh = wf.Context("interp")
+    assert fresh[w].tobytes() == np.full(3, init, fresh[w].dtype).tobytes()
+    assert len(made) == programs
 
 
 # Out of date

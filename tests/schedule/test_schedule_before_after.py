@@ -64,6 +64,22 @@ for i in range(64):
     for j in range(64):
         y[i, j] = relu(c[i, j])
 """
+FEW_CELLS = """
+a: float32[40003, 8]
+b: float32[40003, 8]
+c: float32[8, 8]
+y: float32[8, 8]
+c[...] = 0
+for i in range(8):
+    for j in range(8):
+        for k in range(40003):
+            c[i, j] += a[k, i] * b[k, j]
+for i in range(8):
+    for j in range(8):
+        y[i, j] = relu(c[i, j])
+"""
+NARROW_PRODUCT = PRODUCT.replace("float32", "int8").replace("c: int8", "c: int64").replace("y: int8", "y: int64")
+NARROW_PRODUCT = NARROW_PRODUCT.replace("a[i, k] * b[k, j]", "int64(a[i, k]) * int64(b[k, j])").replace("relu", "abs")
 COLUMN_SUMS = """
 a: float32[64, 32]
 w: float32[32]
@@ -235,6 +251,8 @@ SAMPLES = {
     "partition": (LONG_SUMS, "y"),
     "simplify": (INVARIANT, "y"),
     "place_contractions": (PRODUCT, "y"),
+    "multiply_as_floats": (NARROW_PRODUCT, "y"),
+    "split_products": (FEW_CELLS, "y"),
     "accumulate_in_lanes": (IN_PLACE, "y"),
     "widen_sums": (LONG_SUMS, "y"),
     "fold_storage": (SOFTMAX, "y"),

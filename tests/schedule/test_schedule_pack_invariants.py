@@ -152,3 +152,39 @@ def test_a_product_of_copied_rows_is_the_same() -> None:
     (packed_rows,) = (one for one in memory if one.name == "a_packed")
     np.testing.assert_array_equal(memory[packed_rows].transpose(1, 0, 2).reshape(1000, 160), given[a])
     assert {one.name for one in buffers_of(Program((product,)))} == {"a_packed", "b", "c"}
+
+
+CONVERTED = """\
+product of left i; right j; sums k:
+    for i in range(40):
+        for j in range(64):
+            s: float32 = 0
+            for k in range(24):
+                s = s + (float32(p[i, k]) * float32(q[k, j]))
+            r[i, j] = s"""
+NARROW = (Buffer(0, "p", (40, 24), "int8"), Buffer(1, "q", (24, 64), "bfloat16"), Buffer(2, "r", (40, 64), "float32"))
+
+
+def test_rows_of_another_type_are_converted_once_for_many_tiles_of_columns() -> None:
+    wanted = """\
+for i_2 in range(40):
+    for k_2 in range(24):
+        p_packed[i_2, k_2] = float32(p[i_2, k_2])
+product of left i; right j; sums k:
+    for i in range(40):
+        for j in range(64):
+            s: float32 = 0
+            for k in range(24):
+                s = s + (p_packed[i, k] * float32(q[k, j]))
+            r[i, j] = s"""
+    assert packed(CONVERTED, *NARROW) == wanted
+
+
+@pytest.mark.parametrize(("old", "new", "shape"), [("64", "32", (40, 24)), ("p[i, k]", "p[0, i + k]", (1, 63))])
+def test_rows_that_are_converted_as_they_are_read(old: str, new: str, shape: tuple[int, ...]) -> None:
+    """One tile has all columns; or they are windows, each of whose cells several sums read."""
+    columns = 32 if old == "64" else 64
+    buffers = [
+        replace(one, shape=each) for one, each in zip(NARROW, (shape, (24, columns), (40, columns)), strict=True)
+    ]
+    assert "packed" not in packed(CONVERTED.replace(old, new), *buffers)

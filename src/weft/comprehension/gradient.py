@@ -7,7 +7,7 @@ the others, zeros included. What a step writes over gets no gradient from what w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
@@ -23,7 +23,7 @@ from weft.loops import Local, Read
 from weft.loops.walk import rewritten, substituted
 from weft.ops import OPS, Call, Num, Scalar, call, where
 from weft.ops.dtypes import is_float
-from weft.tensor.derivative import Of, continuous, differentiate, passed_on, share, times
+from weft.tensor.derivative import Of, continuous, differentiate, pulled_back, share, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ class _Backward:
         gradient = self._cell(self.adjoint(step.target), step.at)
         for read in reads:
             if read.buffer.name in self.active and read not in own:
-                factor = times(part(step.value, target), differentiate(step.value, read))
-                if factor != Num(0):
-                    self._add(read, step, passed_on(gradient, factor, self.masked))
+                added = pulled_back(gradient, part(step.value, target), differentiate(step.value, read), self.masked)
+                if added is not None:
+                    self._add(read, step, added)
         if not step.keeps or step.reduction == "add":
             return
         held = self._before(step, step.at)
@@ -159,7 +159,7 @@ class _Backward:
         after, base = self.adjoint(step.target), self.flat.base(step.target)
         self.steps.append(Step(after, every, None, False, rewritten(rest, anywhere), base))
 
-    def _recur(self, step: Step, reads: Sequence[Read], part: Callable[[Scalar, Scalar], Scalar]) -> None:
+    def _recur(self, step: Step, reads: Sequence[Read], part: Of) -> None:
         """The gradient of a recurrence is a recurrence, the other way round.
 
         h(t) = f(h(t - 1), …)      d_h2(t) = d_h(t) + (t + 1 < T ? d_h2(t + 1) * f'(h(t), …) : 0)
@@ -170,12 +170,11 @@ class _Backward:
         for read in reads:
             shift = _shift(step, read)
             there = {index.only: index - by for index, by in shift if by}
-            factor = times(part(step.value, self._cell(step.target, step.at)), differentiate(step.value, read))
-            value = passed_on(self._cell(after, step.at), factor, self.masked)
+            value = self._handed_back(step, read, after, part)
             total = total + where(_inside(self.flat.base(step.target), shift), substituted(value, there), Num(0.0))
         self.steps.append(Step(after, step.at, None, False, total, step.loops))
 
-    def _recur_reduced(self, step: Step, reads: Sequence[Read], part: Callable[[Scalar, Scalar], Scalar]) -> None:
+    def _recur_reduced(self, step: Step, reads: Sequence[Read], part: Of) -> None:
         """The gradient of a recurrence that reduces is handed from cell to cell.
 
         h(t, i) +=! f(h(t - 1, j), …)      d_h2(t, i) = d_h(t, i);  d_h2(t - 1, j) += d_h2(t, i) * f'(h(t - 1, j), …)
@@ -186,9 +185,15 @@ class _Backward:
             fix = "read one cell of those before, and reduce in a statement of its own; or use wf.scan"
             raise NoGradient(f"the gradient of `{step.target}` is not derived: {what}", fix=fix)
         after = self._copy_adjoint(step.target)
-        factor = times(part(step.value, self._cell(step.target, step.at)), differentiate(step.value, reads[0]))
-        value = passed_on(self._cell(after, step.at), factor, self.masked)
+        value = self._handed_back(step, reads[0], after, part)
         self.steps.append(Step(after, reads[0].at, "add", True, value, step.loops))
+
+    def _handed_back(self, step: Step, read: Read, after: str, part: Of) -> Scalar:
+        """What a cell of a recurrence hands back to one that it reads, of the gradient `after`."""
+        share_of = part(step.value, self._cell(step.target, step.at))
+        slope = differentiate(step.value, read)
+        found = pulled_back(self._cell(after, step.at), share_of, slope, self.masked)
+        return Num(0) if found is None else found
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
         return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)

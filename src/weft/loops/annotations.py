@@ -66,6 +66,8 @@ def collapsed_parts(parts: Parts, counts: tuple[int, int, int]) -> Parts:
 
 def with_indices(parts: Parts, indices: Mapping[str, Affine]) -> Parts:
     """Parts in which loops stand at other indices."""
+    if not indices:
+        return parts
 
     def moved(scalar: Scalar) -> Scalar:
         return substituted(scalar, indices)

@@ -28,7 +28,8 @@ class Contraction:
 
     `ops` are the accumulation and what combines the factors; `tests` guard every point; where factor `gate` is 0, there
     is no term, whatever the other one is; `why` is the reason why no backend places it, empty if one may: under tests
-    or a gate, once these are taken away (`schedule/pad_windows.py`).
+    or a gate, once these are taken away (`schedule/pad_windows.py`). If it `gathers`, the reason is that values say
+    which rows of a tensor are a factor's, and nothing else: a processor reads rows wherever they are.
     """
 
     batch: tuple[Loop, ...]
@@ -40,6 +41,12 @@ class Contraction:
     tests: tuple[Inside, ...] = ()
     gate: int | None = None
     why: str = ""
+    gathers: bool = False
+
+    @property
+    def with_gathers(self) -> Contraction:
+        """For a backend that gathers rows."""
+        return replace(self, why="") if self.gathers else self
 
     @property
     def is_conditional(self) -> bool:
@@ -105,7 +112,9 @@ def contraction_of(nest: Nest) -> Contraction | None:
         return None
     gate = None if gated is None else gated[0]
     found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests, gate)
-    return replace(found, why=_obstacle(found, nest.core))
+    if (why := _obstacle(found, nest.core)) != _GATHERED:
+        return replace(found, why=why)
+    return replace(found, why=why, gathers=not _obstacle(found, nest.core, gathers=True))
 
 
 def _gated(value: Scalar) -> tuple[int, Call] | None:
@@ -145,8 +154,8 @@ def _converted(factor: Scalar, dtype: str) -> Scalar:
     return Cast(dtype, factor.value if narrow and isinstance(factor, Cast) else factor)
 
 
-def _obstacle(one: Contraction, core: Store | Update) -> str:
-    """Why no backend places a contraction; nothing if one may."""
+def _obstacle(one: Contraction, core: Store | Update, gathers: bool = False) -> str:
+    """Why no backend places a contraction; nothing if one may, or one that gathers."""
     if not is_tiled(one.ops) or core.buffer.dtype not in TYPES:
         return f"no backend has tiles for {one.ops[0]} of {one.ops[1]} in {core.buffer.dtype}"
     if one.tests and (one.ops != SUM_OF_PRODUCTS or not _is_padding(one, core)):
@@ -155,7 +164,8 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
         return "what it accumulates is of another type"
     for factor, others in zip(one.factors, (one.right, one.left), strict=True):
         if trouble := _trouble(factor, dtype_of(core.value)):
-            return trouble
+            if not (gathers and trouble == _GATHERED and _gathers_rows(factor)):
+                return trouble
         if not isinstance(factor, Read) and not others:
             return "a factor is computed, and used once"
     loops = {name for name, _ in one.kept}
@@ -204,6 +214,16 @@ def _moves_as(index: Scalar, other: Scalar) -> bool:
     return isinstance(index, Affine) and isinstance(other, Affine) and (index - other).is_constant
 
 
+#: Why a contraction is no product of a backend that does not gather rows.
+_GATHERED = "a factor is gathered"
+
+
+def _gathers_rows(factor: Scalar) -> bool:
+    """Is a factor rows of a tensor that other tensors say by themselves?"""
+    told = [index for index in factor.at if not isinstance(index, Affine)] if isinstance(factor, Read) else []
+    return bool(told) and all(isinstance(at, Affine) for index in told for one in reads(index) for at in one.at)
+
+
 def _trouble(factor: Scalar, dtype: str) -> str:
     """Why something cannot be a factor; nothing if it can."""
     inside = walk(factor)
@@ -211,7 +231,7 @@ def _trouble(factor: Scalar, dtype: str) -> str:
     if any(isinstance(one, Local) for one in inside):
         return "a factor is a variable computed elsewhere"
     if any(not isinstance(index, Affine) for one in tensors for index in one.at):
-        return "a factor is gathered"
+        return _GATHERED
     if not tensors:
         return "a factor is no tensor's"
     if dtype_of(factor) != dtype:

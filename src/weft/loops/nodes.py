@@ -64,6 +64,7 @@ class Role(Enum):
     SORTED = "elements on their way into order, or where they come to stand"
     FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
+    SUMS = "what a contraction leaves for those who scatter it"
     STRIPS = "a buffer with one of its axes cut into strips: strip-mining"
     COPY = "a buffer computed once more: rematerialisation"
     NARROW = "a buffer in a narrower type, for those who multiply it"

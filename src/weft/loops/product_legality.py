@@ -138,10 +138,15 @@ def _misaligned(tile: Tile, found: Parts) -> str:
     if tile.dot:
         lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
     elif along_sums:
-        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1 and is_float(found.total.dtype)
+        lie = isinstance(columns, Read) and is_float(found.total.dtype) and _is_even(columns, last, found.right[-1])
     else:
         lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
     return "" if lie else f"its vectors do not lie along `{last[0]}`"
+
+
+def _is_even(columns: Read, last: Loop, loop: Loop) -> bool:
+    """Do columns lie along the last sum, each as far from the one before?"""
+    return stride_of(columns, last[0]) == 1 and stride_of(columns, loop[0]) is not None
 
 
 def lies_along(factor: Scalar, loop: Loop, dtype: str) -> bool:

@@ -5,9 +5,10 @@ solved for the indices read, what it is computed from has not changed by then, a
 than `max_visits` times. Copies and constants cost nothing to recompute. Where a nest would get longer than `longest` by
 all that is inlined into it, the longest of that is stored after all: however long a program is, its nests are not. Of
 several contractions as large as `tiled` all but one are stored: each has tiles of its own. So is the operand of a
-function that is computed by functions, where their latency takes longer than memory (`latency.py`). The points of a
-contraction run in any order, so what it reads is read at each of them: it is stored, unless it is computed as it is
-packed (`prologue.py`).
+function that is computed by functions, where their latency takes longer than memory (`latency.py`), and a contraction
+whose cells are scattered, or all summed up: it would have no tiles, or one thread. The points of a contraction run in
+any order, so what it reads is read at each of them: it is stored, unless it is computed as it is packed
+(`prologue.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from itertools import combinations, product
 from math import prod
 
 from weft.affine import Affine
+from weft.loops.contraction import Contraction
 from weft.loops.nests import Nest, common_loops
 from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import Loop, free, substituted, walk
@@ -45,8 +47,9 @@ class Settings:
     visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
     how many statements and operations a nest may have with all that is inlined into it. `tiled`: from so many points on
     a contraction has tiles of its own; `prologue`: so many operations may compute a factor as it is packed. `machine`:
-    its latencies and bandwidth. `again`: so many operations in all may compute a value from one as large wherever it is
-    read, which moves fewer bytes than storing it.
+    its latencies and bandwidth. `chunk_ns`: what is worth a thread. `gathers`: tiles may read rows that values say.
+    `again`: so many operations in all may compute a value from one as large wherever it is read, which moves fewer
+    bytes than storing it.
     """
 
     max_visits: int = 1
@@ -56,6 +59,8 @@ class Settings:
     tiled: int = 1 << 10
     prologue: int = 8
     machine: Machine = COMMON
+    chunk_ns: int = 2000
+    gathers: bool = False
     again: int = 0
 
 
@@ -118,7 +123,7 @@ def _too_large(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Set
             stored[one] = "functions would wait for it"
             del times[one], inside[one]
         length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
-        products = bool(placed(nest, settings.tiled)) + sum(inside[one].products for one in times)
+        products = bool(placed(nest, settings.tiled, settings.gathers)) + sum(inside[one].products for one in times)
         for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
             own = inside[one]
             competes = own.products and products > 1
@@ -183,7 +188,7 @@ class _Deciding:
 
     def __post_init__(self) -> None:
         for index, nest in enumerate(self.uses.nests):
-            if placed(nest, self.settings.tiled):
+            if placed(nest, self.settings.tiled, self.settings.gathers):
                 self._place(index, nest)
 
     def verdict(self, buffer: Buffer) -> Verdict:
@@ -203,6 +208,12 @@ class _Deciding:
             return Verdict(
                 False, "part of a long expression" if buffer.role is Role.EXPANDED else "recomputed, as asked"
             )
+        if (product := self._product(buffer)) is not None:
+            readers = [self.uses.nests[self._evaluated(index)] for index, _ in reads]
+            if any(map(_scatters, readers)):
+                return Verdict(True, "a scatter would take its tiles apart")
+            if any(map(_sums_up, readers)) and self._is_shared(product):
+                return Verdict(True, "a sum of all its cells would leave it to one thread")
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
         into = self._contractions(buffer)
@@ -245,6 +256,18 @@ class _Deciding:
         """Is a nest a contraction, and its result stored or followed by pointwise work?"""
         target = self.uses.nests[index].target
         return index in self.placed and (self.verdicts[target].stored or self.aligned.get(target, False))
+
+    def _product(self, buffer: Buffer) -> Contraction | None:
+        """The contraction that computes a buffer, if one is placed."""
+        found = (
+            placed(self.placed[one], self.settings.tiled) for one in self.uses.writes[buffer] if one in self.placed
+        )
+        return next((one for one in found if one is not None), None)
+
+    def _is_shared(self, product: Contraction) -> bool:
+        """Has a contraction work for several threads?"""
+        points, machine = prod(size for _, size in product.loops), self.settings.machine
+        return machine.cores > 1 and 2e9 * points / machine.flops_per_s >= 2 * self.settings.chunk_ns
 
     def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
         """How often a cell may be computed."""
@@ -414,6 +437,16 @@ class _Deciding:
         for dtype in reversed(casts):
             scalar = Cast(dtype, scalar)
         return scalar, index
+
+
+def _scatters(nest: Nest) -> bool:
+    """Do values say where a nest writes?"""
+    return any(not isinstance(one, Affine) for one in nest.core.at)
+
+
+def _sums_up(nest: Nest) -> bool:
+    """Does a nest accumulate in one cell?"""
+    return isinstance(nest.core, Update) and nest.loops != () and not any(free(one) for one in nest.core.at)
 
 
 def _of_another_iteration(nest: Nest, read: Read, writer: Nest) -> bool:

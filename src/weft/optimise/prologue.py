@@ -5,6 +5,8 @@
 Tiles pack the columns of one factor into panels, each once for all rows (`schedule/tile.py`): that costs what computing
 the factor before costs, and saves a pass over memory. Rows are not packed but read again for every tile of columns. So
 one factor may be computed, if its map lets it be columns: it lies side by side along a loop of its own.
+
+Rows that are gathered and stored before stay so: to copy them takes no longer than to find them for every tile.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from weft.ops import Scalar
 from weft.optimise.inline import invert_access
 
 
-def placed(nest: Nest, points: int) -> Contraction | None:
-    """The contraction of so many points that a nest is, in the loops it shares, if a backend may place it in tiles."""
+def placed(nest: Nest, points: int, gathers: bool = False) -> Contraction | None:
+    """The contraction of so many points that a nest is, in the loops it shares, if a backend may place it in tiles;
+    one that gathers rows, where it `gathers`."""
     found = contraction_of(replace(nest, loops=nest.own_loops, shared=()) if nest.shared else nest)
+    found = found.with_gathers if found is not None and gathers else found
     return found if found is not None and not found.why and found.points >= points else None
 
 

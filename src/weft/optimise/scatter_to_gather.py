@@ -17,6 +17,18 @@ Where windows move in strides there is one for each phase, with k = 2 q + phase 
     for u in range(14): for q in range(1): dx[2 u + 1] += dy[u - q] * w[2 q + 1]
 
 Both are changes of variables: each term is added to the cell it was added to.
+
+A contraction into rows that values say, as the gradient of a table of embeddings is, is summed up before:
+
+    for b: for d: for n: dt[ids[b], d] += dy[b, n] * w[d, n]
+
+    becomes
+
+    for b: for d: sums[b, d] = 0
+    for b: for d: for n: sums[b, d] += dy[b, n] * w[d, n]
+    for b: for d: dt[ids[b], d] += sums[b, d]
+
+Rows are added in the order they were added in, each as one number in a cell.
 """
 
 from __future__ import annotations
@@ -27,15 +39,38 @@ from math import gcd
 from typing import NamedTuple
 
 from weft.affine import Affine
+from weft.loops.constants import neutral_of
 from weft.loops.contraction import contraction_of
+from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
-from weft.loops.nodes import Inside, Update
-from weft.loops.walk import substituted
+from weft.loops.nodes import Inside, Read, Role, Store, Update
+from weft.loops.walk import free, reads, substituted
 
 
-def gathering(nests: Sequence[Nest], points: int) -> list[Nest]:
-    """The nests, of which those that scatter are contractions of so many points where they can be."""
-    return [one for nest in nests for one in _gathering(nest, points)]
+def gathering(nests: Sequence[Nest], points: int, rows: bool = False) -> list[Nest]:
+    """The nests, of which those that scatter are contractions of so many points where they can be; with `rows`, those
+    that values scatter too."""
+    found = [one for nest in nests for one in _gathering(nest, points)]
+    return [one for at, nest in enumerate(found) for one in _summed_first(nest, points, at)] if rows else found
+
+
+def _summed_first(nest: Nest, points: int, number: int) -> Sequence[Nest]:
+    """A nest; or a contraction, and the scatter of what that sums up."""
+    core = nest.core
+    if not isinstance(core, Update) or all(isinstance(one, Affine) for one in core.at) or nest.shared:
+        return [nest]
+    told = {name for one in (*core.at, *(test.index for test in nest.tests)) for name in free(one)}
+    kept = tuple(loop for loop in nest.loops if loop[0] in told)
+    if len(kept) == len(nest.loops) or dtype_of(core.value) != core.buffer.dtype:
+        return [nest]
+    sizes, at = tuple(size for _, size in kept), tuple(Affine.of(name) for name, _ in kept)
+    sums = core.buffer.beside(Role.SUMS, f".sums{number}", shape=sizes)
+    summing = replace(nest, tests=(), core=Update(sums, at, core.op, core.value))
+    what = contraction_of(summing)
+    if what is None or what.why or what.points < points or core.buffer in [one.buffer for one in reads(core.value)]:
+        return [nest]
+    start = replace(nest, loops=kept, tests=(), core=Store(sums, at, neutral_of(core.op, sums.dtype)))
+    return [start, summing, replace(nest, loops=kept, core=replace(core, value=Read(sums, at)))]
 
 
 def _gathering(nest: Nest, points: int) -> Sequence[Nest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import copysign
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
 from weft.ops.convert import convert
 from weft.ops.dtypes import numpy_type
+from weft.ops.scalar import Num
 from weft.runtime.compiled import Compiled
 from weft.shape.close import close
 
@@ -37,7 +39,13 @@ class InitialValues:
 
 def is_computed(node: Node) -> bool:
     """Are its first values computed, rather than given or zero?"""
-    return isinstance(node.init, Cells | Copied)
+    return isinstance(node.init, Cells | Copied) and not starts_at_zero(node)
+
+
+def starts_at_zero(node: Node) -> bool:
+    """Are its first values said to be zero, as a new block has them?"""
+    value = node.init.value if isinstance(node.init, Cells) else None
+    return isinstance(value, Num) and value.value == 0 and copysign(1, value.value) > 0
 
 
 def with_sources(nodes: Iterable[Node]) -> tuple[Node, ...]:

@@ -11,6 +11,8 @@ from weft.columns import table
 from weft.machine import Machine
 from weft.schedule import Kernel
 from weft.schedule.cost import assignments, bound, cost
+from weft.schedule.gpu_bounds import gpu_bound
+from weft.schedule.gpu_model import Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def measured(
     calls: Sequence[BoundProgram],
     given: Mapping[str, int],
     times: int,
-    machine: Machine,
+    machine: Machine | Gpu,
     wait: Callable[[], None],
 ) -> Profile:
     """Run kernels in their order so many times, each until it is done, and keep the best time of each."""
@@ -57,8 +59,12 @@ def measured(
             call(given)
             wait()
             best[number] = min(best[number], perf_counter() - start)
-    bounds = [bound(cost(kernel), machine) for kernel in kernels]
-    return Profile(tuple(Timed(*one) for one in zip(kernels, best, bounds, strict=True)))
+    timed = zip(kernels, best, strict=True)
+    return Profile(tuple(Timed(kernel, seconds, _least(kernel, machine)) for kernel, seconds in timed))
+
+
+def _least(kernel: Kernel, machine: Machine | Gpu) -> float:
+    return gpu_bound(kernel, machine) if isinstance(machine, Gpu) else bound(cost(kernel), machine)
 
 
 def _row(seconds: float, least: float, total: float) -> tuple[str, str, str, str]:

@@ -18,7 +18,7 @@ from weft.runtime import errors
 from weft.runtime.compiled import Compiled
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards
-from weft.runtime.initial_values import InitialValues, given_values, is_computed, with_sources
+from weft.runtime.initial_values import InitialValues, given_values, is_computed, starts_at_zero, with_sources
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.sources import Sources, key_of
 
@@ -106,7 +106,8 @@ class Residency:
             if not is_computed(node):
                 buffer = self.buffer(node)
                 given[buffer] = given_values(node, buffer)
-                if given[buffer] is None and node not in work.recurrent:
+                starts = given[buffer] is not None or starts_at_zero(node)
+                if not starts and node not in work.recurrent:
                     raise errors.never_got_a_value(node, reader, self.device, node in work.partial)
         return InitialValues(tuple(missing), given, self.initial_program(computed))
 

@@ -40,6 +40,7 @@ from weft.schedule import (
 )
 from weft.schedule.cost import Costs
 from weft.schedule.decisions import Decisions
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.memory_plan import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
@@ -201,12 +202,13 @@ class Routine:
         return self.compiled.clock
 
     @public
-    def profile(self, *, times: int = 20, machine: Machine | None = None, **values: int) -> Profile:
-        """Run it so many times and time each kernel against its bound on a machine, this one if none is given.
+    def profile(self, *, times: int = 20, machine: Machine | Gpu | None = None, **values: int) -> Profile:
+        """Run it so many times and time each kernel against its bound on a machine, if none is given what runs it.
 
         Printed, it is a table.
         """
-        machine = machine or Machine.here().measured()
+        request = self.compiled.request
+        machine = machine or (request and request.options.gpu) or Machine.here().measured()
         return profile(self.state, self, self._schedule.kernels, self.standing(values), times, machine)
 
     @public

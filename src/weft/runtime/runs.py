@@ -19,6 +19,7 @@ from weft.runtime.profile import Profile, measured
 from weft.runtime.queue import Queue
 from weft.runtime.residency import FIRST, Claim, Mark, Moment, initial_marks, marks_of
 from weft.schedule import Kernel
+from weft.schedule.gpu_model import Gpu
 
 if TYPE_CHECKING:
     from weft.runtime.device_state import DeviceState
@@ -148,7 +149,7 @@ def profile(
     kernels: Sequence[Kernel],
     given: Mapping[str, int],
     times: int,
-    machine: Machine,
+    machine: Machine | Gpu,
 ) -> Profile:
     """Run a routine's kernels one by one, timed."""
     run_now(state, routine, given)  # now everything is in memory

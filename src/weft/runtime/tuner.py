@@ -26,6 +26,7 @@ from weft.runtime.workbench import Trial, Workbench
 from weft.schedule import Kernel
 from weft.schedule.cost import assignments, cost, roofline
 from weft.schedule.decisions import Decisions
+from weft.schedule.gpu_bounds import gpu_bound
 from weft.schedule.search import Search
 from weft.schedule.subjects import Subject, after_decisions, subjects
 from weft.schedule.tuned import Found, Tuned, machine_key
@@ -100,8 +101,6 @@ class Tuner:
         self.bench = Workbench(request.backend, self.stage.kernels, self.stage.plan, values, given)
         found = [self.bench.runnable(one) for one in after_decisions(self.stage, request.task).kernels]
         self.now, self.running = tuple(one for one, _ in found), [call for _, call in found]
-        options = request.options
-        self.machine = options.timed_on if options.gpu else options.machine.measured()
         self.kernels = [self._tuning(one) for one in subjects(self.stage, request.task)]
         self._trial: tuple[_Tuning, Trial] | None = None
 
@@ -111,9 +110,15 @@ class Tuner:
         legal = [one for one in (now, subject.rules, later) if _is_legal(subject, one, made)]
         start = list(dict.fromkeys(legal))
         search = Search(subject.knobs, lambda one: _is_legal(subject, one, made), start, perf_counter_ns())
-        least = roofline(cost(subject.kernel), self.machine)
         running = {start[0]: self.running[subject.positions[0]]}
-        return _Tuning(subject, search, least, start[0], start[0], start[1:], running, made)
+        return _Tuning(subject, search, self._least(subject.kernel), start[0], start[0], start[1:], running, made)
+
+    def _least(self, kernel: Kernel) -> float:
+        """The least seconds that what runs a kernel needs."""
+        options = self.request.options
+        if options.gpu is not None:
+            return gpu_bound(kernel, options.gpu)
+        return roofline(cost(kernel), options.machine.measured())
 
     # Searching
 

@@ -113,6 +113,7 @@ class CompileOptions:
             self.contraction_points,
             self.recompute_inline,
             self.machine,
+            self.chunk_ns,
         )
 
     @property

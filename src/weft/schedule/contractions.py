@@ -103,10 +103,15 @@ class Contracting:
         return staged_product(*loops, start, what.ops, what.factors, self.rest, tests=what.tests)
 
 
-def contracting(stmt: Stmt) -> Contracting | None:
-    """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none."""
+def contracting(stmt: Stmt, gathers: bool = False) -> Contracting | None:
+    """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none.
+
+    With `gathers`, for a backend that reads rows which values say.
+    """
     found = _in_memory(stmt) or _in_variable(stmt)
-    return with_obstacle(found) if found is not None else None
+    if found is None:
+        return None
+    return with_obstacle(replace(found, what=found.what.with_gathers) if gathers else found)
 
 
 def with_obstacle(found: Contracting) -> Contracting:
@@ -271,13 +276,14 @@ def stage(
     points: int,
     fits: Callable[[Staged], bool] = lambda _: True,
     under_tests: bool = False,
+    gathers: bool = False,
 ) -> list[Kernel]:
     """The kernels with contractions of so many points as products, if a backend may place them; others say why not.
 
     Sums of floats become products in any case, others where a tile fits them: as loops they are faster than those.
-    Those without some terms do where the backend places them `under_tests`.
+    Those without some terms do where the backend places them `under_tests`, those of gathered rows if it `gathers`.
     """
-    asked = points, fits, under_tests
+    asked = points, fits, under_tests, gathers
     found = once(
         kernels, lambda one, _: (one.template, "") if one.decided else _staged(one.template, one.recurrence, *asked)
     )
@@ -291,13 +297,13 @@ def stage(
 
 
 def _staged(
-    body: Body, recurrence: bool, points: int, fits: Callable[[Staged], bool], under_tests: bool
+    body: Body, recurrence: bool, points: int, fits: Callable[[Staged], bool], under_tests: bool, gathers: bool
 ) -> tuple[Body, str]:
     """The statements of a kernel in which every nest is asked, the outermost first; and why some are no products."""
     why: dict[str, None] = {}
 
     def asked(stmt: Stmt) -> Body | None:
-        found = contracting(stmt) if isinstance(stmt, For) else None
+        found = contracting(stmt, gathers) if isinstance(stmt, For) else None
         if found is None or found.what.points < points:
             return None
         if found.what.is_conditional and not found.what.why:

@@ -42,14 +42,15 @@ def fused(
     checked: Collection[Buffer] = (),
     lasting: Collection[Buffer] = (),
     cost: type[FusionCost] = FusionCost,
+    gathers: bool = False,
 ) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does. With `placing`, contractions are kernels
-    of their own. Whether fusion pays, `cost` says.
+    of their own, those that gather rows too if the backend `gathers`. Whether fusion pays, `cost` says.
     """
     options = options or CompileOptions()
-    found = [_Part.of(one, options, placing) for one in parts]
+    found = [_Part.of(one, options, placing, gathers) for one in parts]
     for at in early_kernels(parts, checked, lasting):
         found[at].early = True
     shared = parts[0].shared if parts else ()
@@ -92,7 +93,7 @@ class _Part:
     decided: Kernel | None = None
 
     @staticmethod
-    def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
+    def of(kernel: Kernel, options: CompileOptions, placing: bool, gathers: bool = False) -> _Part:
         points = options.contraction_points
         asked = (
             placing
@@ -101,7 +102,7 @@ class _Part:
             and len(kernel.body) == 1
             and may_contract(kernel.body, points)
         )
-        product = contracting(kernel.body[0]) if asked else None
+        product = contracting(kernel.body[0], gathers) if asked else None
         if product is not None and (product.what.why or product.what.points < points):
             product = None
         body = product.body if product else kernel.body
@@ -123,7 +124,7 @@ class _Part:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
-        why = "" if self._join_cells(other, scales.leads) else self._join_loops(other, scales)
+        why = "" if self._join_cells(other, scales) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
             self.tiled |= other.tiled
@@ -136,15 +137,17 @@ class _Part:
         """What another part's loops and variables are called here, where they are not shared."""
         return new_names(other.names, self.names)
 
-    def _join_cells(self, other: _Part, leads: bool) -> bool:
+    def _join_cells(self, other: _Part, scales: FusionCost) -> bool:
         """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
-        found, lead = None, (*self.lead, *other.lead)
+        found, lead, leads = None, (*self.lead, *other.lead), scales.leads
         if self.product is not None:
             *before, nest = other.level.body
             first = _comes_first(before, self.level.touched) if leads else not before
             if first and may_follow(self.product, nest):
                 *before, nest = renamed(other.level.body, self._new_names(other))
                 found, lead = followed(self.product, nest), (*self.lead, *before)
+                if found is not None and scales.epilogue(self.product, found):
+                    return False
         elif other.product is not None:
             if leads and _is_straight(self.level.body) and self.names.isdisjoint(other.names):
                 found, lead = other.product, (*self.level.body, *other.lead)

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.loops import Buffer, For, Let, Local, Set, Store
+from weft.loops.effects import effects
+from weft.loops.legality import carried
+from weft.loops.product_legality import shared_product
 from weft.loops.sites import independent
-from weft.loops.walk import everything, parts, walk
+from weft.loops.walk import around, everything, parts, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.accumulators import accumulated_in
 from weft.schedule.compile_options import CompileOptions
+from weft.schedule.contractions import Contracting
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.memory_plan import size_of
+from weft.schedule.work import work_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,17 @@ class FusionCost:
             return f"both are contractions, and {batches} batches are too few for {cores} threads"
         return ""
 
+    def epilogue(self, before: Contracting, after: Contracting) -> str:
+        """Why a contraction is better left without what would be its epilogue; empty if it is better with it.
+
+        A sum of all its cells leaves it to one thread: it saves a pass over these, and the work of the others.
+        """
+        ns, cores = work_ns(before.placed, self.machine), self.machine.cores
+        if ns < 2 * self.options.chunk_ns or not _is_shareable(before) or _is_shareable(after):
+            return ""
+        saved, lost = pass_ns(self.machine, *effects(before.rest).buffers), ns * (1 - 1 / cores)
+        return f"it would save {saved:.0f} ns of memory and leave {lost:.0f} ns to one thread" if lost > saved else ""
+
     def _saved(self, mine: Level, theirs: Level) -> float:
         """The time of one pass over the memory that both touch."""
         return pass_ns(self.machine, *(one for one in mine.touched if one in theirs.touched))
@@ -112,6 +128,14 @@ class FusionCost:
             return False
         parallel = list(map(_is_parallel, both))
         return parallel[0] != parallel[1] and long[parallel.index(True)]
+
+
+def _is_shareable(found: Contracting) -> bool:
+    """Can threads share the batches of a contraction, or rows or columns of each?"""
+    staged, batch = found.staged, found.what.batch
+    return any(not shared_product(staged, side) for side in ("rows", "columns")) or (
+        bool(batch) and not carried(batch[:1], around(batch[1:], (staged,)))
+    )
 
 
 def points_of(level: Level) -> int:

@@ -10,6 +10,7 @@ from math import prod
 
 from weft.loops import For
 from weft.loops.sites import independent
+from weft.schedule.contractions import Contracting
 from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.loop_tree import Level, Shared
@@ -27,6 +28,9 @@ class GpuFusionCost(FusionCost):
     def beside(self, nests: Level) -> str:
         if any(isinstance(one, For) and independent(one) for one in nests.body):
             return "many programs share a loop, and one runs straight-line code"
+        return ""
+
+    def epilogue(self, before: Contracting, after: Contracting) -> str:
         return ""
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:

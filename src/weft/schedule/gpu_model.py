@@ -14,6 +14,10 @@ from weft.public import public_constructor
 BlockShape: TypeAlias = tuple[int, int, int, int, int]
 
 
+#: Of the products of two sums of three numbers each so many are more than a rounding.
+_THIRDS = 6
+
+
 @public_constructor
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -189,6 +193,16 @@ class Gpu:
     def programs(self) -> int:
         """How many programs keep all multiprocessors busy, though some take longer."""
         return 4 * self.multiprocessors
+
+    def product_flops_per_s(self, width: int, tf32: bool) -> float:
+        """What the units that multiply factors of so many bytes do, rounded to tf32 where four are."""
+        if width == 8:
+            return self.double_flops_per_s
+        if width < 4:
+            return self.tensor_flops_per_s
+        if tf32:
+            return self.tensor_flops_per_s / 2
+        return self.tensor_flops_per_s / _THIRDS if self.multiplies_thirds else self.flops_per_s
 
     def as_machine(self, like: Machine) -> Machine:
         """What passes that weigh memory against arithmetic take it for: one core that never waits for functions."""

@@ -15,9 +15,6 @@ from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect,
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
-#: Of the products of two sums of three numbers each so many are more than a rounding.
-_THIRDS = 6
-
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
@@ -118,13 +115,11 @@ def _precision(parts: Parts, gpu: Gpu, tf32: bool) -> str:
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     double = parts.total.dtype == "float64"
-    width, tf32 = 8 if double else max(map(_bytes, parts.factors)), tf32 and not double
+    width, tf32 = product_width(parts), tf32 and not double
     single = gpu.third_blocks if gpu.multiplies_thirds else gpu.single_blocks
     wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
-    shapes = _light(wide, parts, gpu) if width == 4 or double else _narrow(parts, gpu)
-    thirds = gpu.tensor_flops_per_s / _THIRDS if gpu.multiplies_thirds else gpu.flops_per_s
-    rounded = gpu.tensor_flops_per_s / 2 if tf32 else thirds
-    speed = gpu.tensor_flops_per_s if width < 4 else gpu.double_flops_per_s if double else rounded
+    shapes = _light(wide, parts, gpu) if width >= 4 else _narrow(parts, gpu)
+    speed = gpu.product_flops_per_s(width, tf32)
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
     partial = (16 if double else 8) * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
@@ -181,6 +176,11 @@ def _thread_cells(shape: BlockShape) -> int:
     """How many sums of a block a thread has."""
     high, wide, _, warps, _ = shape
     return high * wide // (32 * warps)
+
+
+def product_width(parts: Parts) -> int:
+    """The bytes of the wider factor as it lies in memory, or of a sum that is wider than both."""
+    return 8 if parts.total.dtype == "float64" else max(map(_bytes, parts.factors))
 
 
 def _bytes(factor: Scalar) -> int:

@@ -69,14 +69,36 @@ class Masks:
                 return self.vanishing(other) if found is None or not found else found
             case Call(op="div", args=(one, _)):
                 return self.vanishing(one)
+            case Call(op="where", args=(asked, value, other)) if _is_zero(other):
+                return _both(self._holds(asked), self.vanishing(value))
+            case Call(op="where", args=(asked, value, other)) if _is_zero(value):
+                return _both(hidden(asked), self.vanishing(other))
+            case Call(op="select", args=(asked, value)):
+                return _both(self._holds(asked), self.vanishing(value))
             case Call(op="add" | "sub", args=(one, other)):
                 if _is_zero(one) or _is_zero(other):
                     return self.vanishing(other if _is_zero(one) else one)
                 first, second = self.vanishing(one), self.vanishing(other)
                 return first if first == second else None
-            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
-                return self.vanishing(held)
+            case Call(op="eq"):
+                return self._holds(scalar)
+            case Read(buffer=buffer):
+                return self._vanishing_of(buffer)
         return None
+
+    def _vanishing_of(self, buffer: Buffer) -> Visible | None:
+        """Where a buffer may hold other than 0: what is stored in it, or added to a cell at once, is 0 elsewhere."""
+        found = [nest for nest in self.writers.get(buffer, ()) if not _clears(nest)]
+        added = all(isinstance(one.core, Store) or (one.core.op == "add" and not one.reduces) for one in found)
+        forms = {self.vanishing(one.core.value) for one in found} if added else {None}
+        return forms.pop() if len(forms) == 1 else None
+
+    def _holds(self, asked: Scalar) -> Visible | None:
+        """Where a condition may hold; None if that may be anywhere."""
+        match asked:
+            case Call(op="eq", args=(value, largest)):
+                return self._distance(Call("sub", (value, largest)))
+        return visible(asked)
 
     def _distance(self, scalar: Scalar) -> Visible | None:
         """Where a number is not far below the maximum of its row."""
@@ -103,6 +125,11 @@ class Masks:
         """What a buffer holds, if one nest stores it; or several add to nothing."""
         found = [nest for nest in self.writers.get(buffer, ()) if not _clears(nest)]
         return found[0].core.value if len(found) == 1 and isinstance(found[0].core, Store) else None
+
+
+def _both(one: Visible | None, other: Visible | None) -> Visible | None:
+    """Where two conditions hold, either of which may be none."""
+    return other if one is None else one | (other or frozenset())
 
 
 def _clears(nest: Nest) -> bool:
@@ -133,6 +160,8 @@ def visible(scalar: Scalar) -> Visible | None:
                 return frozenset([more - less - (op == "lt")])
         case Call(op="not", args=(value,)):
             return hidden(value)
+        case Call(op="ne", args=(value, other)) if _is_zero(other):
+            return visible(value)
     return None
 
 
@@ -150,6 +179,8 @@ def hidden(scalar: Scalar) -> Visible | None:
                 return frozenset([less - more - (op == "le")])
         case Call(op="not", args=(value,)):
             return visible(value)
+        case Call(op="ne", args=(value, other)) if _is_zero(other):
+            return hidden(value)
     return None
 
 
@@ -171,25 +202,29 @@ def whole_index(scalar: Scalar) -> Affine | None:
 
 def has_all_rows(forms: Visible, row: Loop, column: Loop) -> bool:
     """Is some column visible in every row?"""
-    known = {row[0], column[0]}
-    if not all(known.issuperset(form.names) for form in forms):
-        return False
-    for at in range(row[1]):
-        low, high = 0, column[1] - 1
-        for form in forms:
-            rest, step = (
-                form.substitute({row[0]: Affine((), at), column[0]: Affine()}).offset,
-                form.coefficient(column[0]),
-            )
-            if step == 0:
-                high = high if rest >= 0 else -1
-            elif step > 0:  # rest + step * column >= 0
-                low = max(low, -(rest // step))
-            else:
-                high = min(high, rest // -step)
-        if low > high:
-            return False
-    return True
+    return columns_seen(forms, row, column) is not None
+
+
+def columns_seen(forms: Visible, row: Loop, column: Loop) -> list[tuple[int, int]] | None:
+    """The columns that are visible in each row, from one to before another; None if some row has none."""
+    if not all({row[0], column[0]}.issuperset(form.names) for form in forms):
+        return None
+    found = [_seen_in(forms, {row[0]: Affine((), at), column[0]: Affine()}, column) for at in range(row[1])]
+    return found if all(low < high for low, high in found) else None
+
+
+def _seen_in(forms: Visible, origin: Mapping[str, Affine], column: Loop) -> tuple[int, int]:
+    """The columns that are visible in the row of a point."""
+    low, high = 0, column[1]
+    for form in forms:
+        rest, step = form.substitute(origin).offset, form.coefficient(column[0])
+        if step == 0:
+            high = high if rest >= 0 else 0
+        elif step > 0:  # rest + step * column >= 0
+            low = max(low, -(rest // step))
+        else:
+            high = min(high, rest // -step + 1)
+    return low, high
 
 
 #: The rows or columns of a block: the name of their loop, the first of them, how many it has, and how many there are.

@@ -17,6 +17,15 @@ for each of many columns, are copied once:
 
     for i: for k: for i_3: for i_2: a_packed[8 i + i_3, k, i_2] = a[k, 64 i + 8 i_3 + i_2]
     product of left i, i_2; right j; sums k: … a_packed[i, k, i_2] * b[k, j] …
+
+and so are rows that lie in another type, where several tiles of columns would convert them:
+
+    product of left i; right j; sums k: … float32(a[i, k]) * b[k, j] …
+
+    becomes
+
+    for i: for k: a_packed[i, k] = float32(a[i, k])
+    product of left i; right j; sums k: … a_packed[i, k] * b[k, j] …
 """
 
 from __future__ import annotations
@@ -26,13 +35,14 @@ from dataclasses import replace
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import For, Let, Read, Staged, Stmt, Store
+from weft.loops import Cast, For, Let, Read, Staged, Stmt, Store, dtype_of
 from weft.loops.annotations import Parts, parts_of, staged_product, with_indices
 from weft.loops.effects import effects, sources
 from weft.loops.legality import points
 from weft.loops.names import BlockNames
+from weft.loops.nests import stride_of
 from weft.loops.nodes import Role
-from weft.loops.walk import Loop, around, free, map_scalars, perfect, rename, substituted, top_down, with_body
+from weft.loops.walk import Loop, around, free, map_scalars, perfect, reads, rename, substituted, top_down, with_body
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -52,10 +62,27 @@ def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, out
             case For():
                 return _packed(stmt, names, options, outer)
             case Staged() if not outer:
-                return _with_rows_copied(stmt, names, options)
+                *copies, product = _with_rows_converted(stmt, names, options)
+                assert isinstance(product, Staged)
+                return *copies, *_with_rows_copied(product, names, options)
         return (stmt,)
 
     return tuple(one for stmt in body for one in packed(stmt))
+
+
+def _with_rows_converted(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
+    """A contraction after a copy of its rows in its own type, if several tiles of columns would convert them; or as it
+    is. Columns are converted as they are packed."""
+    best = best_tile(staged, options)
+    if best is None:
+        return (staged,)
+    parts, wide = parts_of(best), options.thresholds.tile_vectors * lanes_of(parts_of(best), options.machine)
+    match parts.factors[0]:
+        case Cast(value=Read() as read) if points(parts.right) > wide and not parts.tests:
+            loops = sorted((*parts.left, *parts.sums), key=lambda one: -abs(stride_of(read, one[0]) or 0))
+            if {name for name, _ in loops} == set(free(read)) and points(loops) <= prod(read.buffer.shape):
+                return _laid_out(parts, 0, loops, names)
+    return (staged,)
 
 
 def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
@@ -156,9 +183,9 @@ def _split(parts: Parts, loop: Loop, wide: int, outer: str) -> tuple[Parts, Loop
 def _laid_out(parts: Parts, side: int, order: Sequence[Loop], names: BlockNames) -> tuple[Stmt, Staged]:
     """The copy of a factor whose axes are loops in some order, and the contraction that reads it."""
     factor, at = parts.factors[side], tuple(Affine.of(name) for name, _ in order)
-    assert isinstance(factor, Read)
-    buffer = factor.buffer.beside(Role.PACKED, shape=tuple(size for _, size in order))
-    buffer = replace(buffer, name=names.fresh(f"{factor.buffer.name}_packed"))
+    read = reads(factor)[0]
+    buffer = read.buffer.beside(Role.PACKED, shape=tuple(size for _, size in order), dtype=dtype_of(factor))
+    buffer = replace(buffer, name=names.fresh(f"{read.buffer.name}_packed"))
     nest = around(order, (Store(buffer, at, factor),))
     copy = rename(nest, lambda stmt: names.fresh(stmt.loop if isinstance(stmt, For) else stmt.local.name))
     one, other = (Read(buffer, at) if each == side else parts.factors[each] for each in (0, 1))

@@ -90,18 +90,30 @@ def _chunk(size: int, ns: float, options: CompileOptions, step: int = 1) -> int:
 
 def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
     """A product whose panels, or tiles of rows, are shared: all cores are done soon, and chunks are small."""
-    found = [
-        (_shared_steps(staged, side, size, chunk, options), chunk / size, side, chunk)
-        for side, size in sides(staged)
-        if size > 1 and not shared_product(staged, side)
-        for chunk in _chunks(size, ns, options)
-    ]
+    found = shared_ways(staged, ns, options)
     if not found:
         return staged
     most = min(steps for steps, *_ in found) * (1 + options.thresholds.claiming_share)
     _, _, side, chunk = min((one for one in found if one[0] <= most), key=lambda one: (one[1], one[0]))
     assert staged.what.tile is not None
     return replace(staged, what=replace(staged.what, tile=replace(staged.what.tile, shared=side, chunk=chunk)))
+
+
+def shared_ways(staged: Staged, ns: float, options: CompileOptions) -> list[tuple[float, float, str, int]]:
+    """What threads can share of a product that takes so long, so many at a time: how many steps that takes, in chunks
+    of which share."""
+    return [
+        (_shared_steps(staged, side, size, chunk, options), chunk / size, side, chunk)
+        for side, size in sides(staged)
+        if size > 1 and not shared_product(staged, side)
+        for chunk in _chunks(size, ns, options)
+    ]
+
+
+def alone_steps(staged: Staged, options: CompileOptions) -> float:
+    """What a product takes that one core does, in steps of a vector unit."""
+    (side, size), *_ = sides(staged)
+    return _shared_steps(staged, side, size, size, options)
 
 
 def _chunks(size: int, ns: float, options: CompileOptions) -> list[int]:

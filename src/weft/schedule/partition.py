@@ -40,7 +40,7 @@ def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = F
         ns = work_ns((stmt,), options.machine)
         if ns < 2 * options.chunk_ns or not illegal(annotated(stmt, Parallel(1))):
             return (stmt,)
-        if placing and is_placed(contracting(stmt), options.contraction_points):
+        if placing and is_placed(contracting(stmt, gathers=True), options.contraction_points):
             return (stmt,)
         found = accumulated_in(stmt)
         most = min(options.thresholds.most_chunks, int(ns // options.chunk_ns), _worth(found, ns, options))

@@ -44,6 +44,7 @@ from weft.schedule.decision_passes import (
     unroll_jam,
     vectorise,
 )
+from weft.schedule.exact_floats import in_exact_floats
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -55,6 +56,7 @@ from weft.schedule.pack_invariants import with_packed_invariants
 from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
+from weft.schedule.split_products import with_split_products
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
@@ -96,8 +98,9 @@ def scatter_to_gather(stage: Stage, task: Task) -> Stage:
 
     for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
     """
-    found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
-    return with_nests(stage, found)
+    if not task.placing:
+        return stage
+    return with_nests(stage, gathering(stage.nests, task.options.contraction_points, task.gathering))
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -142,6 +145,7 @@ def with_verdicts(stage: Stage, task: Task, settings: Settings) -> Stage:
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     swept = {one: "a sweep's" for nest in stage.nests if nest.sweep for one in touched_buffers(nest)}
+    settings = replace(settings, gathers=task.gathering)
     verdicts = decide(stage.nests, {**swept, **task.kept}, settings, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
@@ -225,7 +229,7 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
         late, options = stage.rematerialised.late, task.options
-        return fused(parts, late, options, task.placing, task.checked, task.lasting)
+        return fused(parts, late, options, task.placing, task.checked, task.lasting, gathers=task.gathering)
 
     return with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
 
@@ -305,10 +309,27 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     if not task.placing:
         return stage
     options = task.options
-    kernels = contractions.stage(
-        stage.kernels, options.contraction_points, lambda one: best_tile(one, options) is not None
-    )
+    fits, points = lambda one: best_tile(one, options) is not None, options.contraction_points
+    kernels = contractions.stage(stage.kernels, points, fits, gathers=task.gathering)
     return replace(stage, formed=tuple(kernels))
+
+
+def multiply_as_floats(stage: Stage, task: Task) -> Stage:
+    """Multiply narrow whole numbers as floats, where these hold every sum exactly.
+
+    t = t + int64(a[i, k]) * int64(b[k, j])    becomes    u = u + float32(a[i, k]) * float32(b[k, j]);  t = int64(u)
+    """
+    return each_kernel(stage, in_exact_floats) if task.placing else stage
+
+
+def split_products(stage: Stage, task: Task) -> Stage:
+    """Cut the long sums of products into strips that threads can share, where rows and columns are too few.
+
+    product of left i; right j; sums k: …    becomes    for strip: product of … part[strip, i, j] = own;  …
+    """
+    if not (task.placing and task.sharing):
+        return stage
+    return each_kernel(stage, lambda body: with_split_products(body, task.options))
 
 
 def pack_invariants(stage: Stage, task: Task) -> Stage:
@@ -405,6 +426,8 @@ PASSES = (
     Pass("replace_aggregates", replace_aggregates),
     Pass("simplify", simplify),
     Pass("place_contractions", place_contractions),
+    Pass("multiply_as_floats", multiply_as_floats),
+    Pass("split_products", split_products),
     Pass("pack_invariants", pack_invariants),
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),

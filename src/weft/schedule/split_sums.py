@@ -17,20 +17,21 @@ from dataclasses import replace
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store, Update
-from weft.loops.annotations import parts_of, staged_product
+from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store
+from weft.loops.annotations import parts_of
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import carried
 from weft.loops.names import BlockNames, fresh_ids
-from weft.loops.walk import Body, Loop, around, bottom_up, everything, free, map_scalars, perfect, substituted
-from weft.ops import Call, Scalar
+from weft.loops.walk import Body, Loop, around, bottom_up, everything, map_scalars, perfect, substituted
+from weft.ops import Call
 from weft.schedule.accumulators import accumulated_in
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.gpu_products import best_splits
 from weft.schedule.launches import sunk
 from weft.schedule.on_grid import columns_of
 from weft.schedule.partition import in_strips_of, strips_in
+from weft.schedule.split_products import in_strips
 
 
 def split_sums(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body:
@@ -138,41 +139,16 @@ class _SumSplitting:
         found, splits = parts_of(staged), best_splits(staged, prod(size for _, size in batch), self.gpu, self.tf32)
         if splits == 1:
             return around(batch, (staged,))
-        longest, size = max(found.sums, key=lambda one: one[1])
-        strip, length = self.names.fresh("strip"), size // splits
-        cells = _as_stored([*batch, *found.left, *found.right], found.rest)
-        sizes = (splits, *(one for _, one in cells))
-        part = Buffer(
-            next(self.ids), self.names.fresh(f"{found.total.name}_part"), sizes, found.total.dtype, Role.PARTIAL
-        )
-        at = (Affine.of(strip), *(Affine.of(name) if many > 1 else Affine(()) for name, many in cells))
-
-        def moved(scalar: Scalar) -> Scalar:
-            return substituted(scalar, {longest: Affine(((length, strip), (1, longest)))})
-
-        one, other = map(moved, found.factors)
-        tests = tuple(Inside(moved(test.index), test.size) for test in found.tests)
-        sums = tuple((name, length if name == longest else many) for name, many in found.sums)
-        own = Local(self.names.fresh(f"{found.total.name}_own"), found.total.dtype)
-        start = Let(own, neutral_of("add", own.dtype))
-        rest = (Store(part, at, own),)
-        made = staged_product(found.left, found.right, sums, start, found.ops, (one, other), rest, tests=tests)
-        taken: Body = (Set(found.total, Call("add", (found.total, Read(part, at)))),)
-        second = (Let(found.total, found.start), For(strip, splits, taken), *found.rest)
-        return *around([(strip, splits), *batch], (made,)), *around(cells, second)
+        made = in_strips(batch, staged, splits, self.names, self.ids)
+        taken: Body = (Set(found.total, Call("add", (found.total, made.at(Affine.of(made.strip[0]))))),)
+        second = (Let(found.total, found.start), For(*made.strip, taken), *found.rest)
+        return *made.nest, *around(made.cells, second)
 
 
 def _accumulating(body: Body, total: Local) -> str:
     """The operation by which a block takes values into a total."""
     sets = (one for one in everything(body) if isinstance(one, Set) and one.local == total)
     return next(found[0] for one in sets if (found := accumulation(one)))
-
-
-def _as_stored(cells: Sequence[Loop], rest: Sequence[Stmt]) -> list[Loop]:
-    """Loops in the order of the axes of what is stored first."""
-    first = next((one for one in rest if isinstance(one, Store | Update)), None)
-    names = [name for index in first.at for name in free(index)] if first else []
-    return sorted(cells, key=lambda one: names.index(one[0]) if one[0] in names else -1)
 
 
 def _loop(loop: For) -> Loop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.loops import Buffer, Parallel, Product
+from weft.loops import Buffer, Grid, Parallel, Product
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.inline_decision import Verdict
@@ -40,6 +40,11 @@ class Task:
     def placing(self) -> bool:
         """Are contractions left to the backend: it places them, and nobody asked for an order of loops?"""
         return Product in self.places and not self.options.schedule.order
+
+    @property
+    def gathering(self) -> bool:
+        """May contractions read rows that values say, each wherever it is: a processor's tiles do?"""
+        return self.placing and Grid not in self.places
 
     @property
     def sharing(self) -> bool:

@@ -59,10 +59,10 @@ class StripCost:
         saved = sum(map(size_of, between)) + sum(map(size_of, local))
         return rows if strips * self._ns(again, again) < self._ns(saved, saved // 2) else 0
 
-    def strips_of_a_sum(self, rows: int, strips: int, batches: int) -> int:
-        """How many strips of so many rows add to one sum, where all strips of some batches would; 0 if all may."""
+    def strips_of_a_sum(self, rows: int, strips: int, every: int, batches: int) -> int:
+        """How many strips of so many rows add to one sum, where `every` strip of some batches would; 0 if all may."""
         once = min(rows, PARTS[0] + -(-rows // PARTS[0]))
-        if not batches or once + strips * batches <= self.roundings:
+        if not batches or once + every * batches <= self.roundings:
             return 0
         return max(one for one in range(1, max(1, self.roundings - _FEW - once) + 1) if strips % one == 0)
 

@@ -18,6 +18,9 @@ A row is whole in its strip, so that sums along it are what they were. Only wher
 holds, from some ten thousand columns on, would it pay to cut columns too, and to rescale the sums of a softmax whenever
 a larger maximum is found.
 
+Where a mask of indices hides columns from all rows of a strip, as a causal one does, strips are in several ranges, each
+along the columns that are seen in it (`strip_columns.py`).
+
 A sum over rows, as the gradients of `k` and `v` are, goes on from strip to strip. Where that would round it more often
 than is promised (`loops/roundings.py`), so many strips add to a partial sum, and these are added up.
 """
@@ -37,8 +40,21 @@ from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Loop, free, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
+from weft.schedule.hidden_blocks import columns_seen
+from weft.schedule.index_values import values_of_indices, with_indices_inlined
+from weft.schedule.strip_columns import StripRange, strip_ranges, visible_forms
 from weft.schedule.strip_cost import StripCost
-from weft.schedule.strips import Group, Members, Roles, Uses, clears_late, roles_of, strip_group
+from weft.schedule.strips import (
+    AxisRoles,
+    Group,
+    Members,
+    Roles,
+    Uses,
+    clears_late,
+    roles_of,
+    strip_group,
+    touched_buffers,
+)
 
 
 def strip_mined(nests: Sequence[Nest], kept: Collection[Buffer], points: int, cost: StripCost) -> Sequence[Nest]:
@@ -47,9 +63,10 @@ def strip_mined(nests: Sequence[Nest], kept: Collection[Buffer], points: int, co
         return nests
     ids = count(1 + max((number for nest in nests for number in nest.shared), default=0))
     done, at, known = clears_late(nests), 0, dict[int, tuple[Nest, Sequence[Buffer]]]()
+    of_indices = values_of_indices(nests)
     while (found := _next(Uses.of(done, known), at, kept, points, cost)) is not None:
         first, last = found.group.span
-        start = [*done[:first], *(done[one] for one in found.group.before), *found.nests(ids)]
+        start = [*done[:first], *(done[one] for one in found.group.before), *found.nests(ids, of_indices)]
         done = [*start, *(done[one] for one in found.group.after), *done[last + 1 :]]
         at = len(start)
     return done if at else nests
@@ -87,12 +104,29 @@ class _InStrips:
     kept: Collection[Buffer]
     cost: StripCost
 
-    def nests(self, ids: Iterator[int]) -> Iterator[Nest]:
-        """The nests, in loops that they share, and those of the rows that are left over."""
+    def nests(self, ids: Iterator[int], of_indices: Mapping[Buffer, Nest]) -> Iterator[Nest]:
+        """The nests in loops that they share, range by range, and those of the rows that are left over."""
         strips, rest = divmod(self.found.roles.row[1], self.rows)
-        yield from _RowRange.of(self, 0, self.rows, strips, ids).nests()
-        if rest:
-            yield from _RowRange.of(self, strips * self.rows, rest, 1, ids).nests()
+        seen = self._columns_seen(of_indices)
+        known = of_indices if seen else {}
+        seen = seen or [(0, self.found.roles.columns[0][1])] * self.found.roles.row[1]
+        for one in self._ranges(seen[: strips * self.rows], self.rows):
+            yield from _RowRange.of(self, one, self.rows, ids).nests(known)
+        for one in self._ranges(seen[strips * self.rows :], rest) if rest else ():
+            yield from _RowRange.of(self, replace(one, first=strips), rest, ids).nests(known)
+
+    def _ranges(self, seen: Sequence[tuple[int, int]], rows: int) -> Sequence[StripRange]:
+        return strip_ranges(seen, rows, self.found.roles.columns[0][1], self.cost.thresholds)
+
+    def _columns_seen(self, of_indices: Mapping[Buffer, Nest]) -> Sequence[tuple[int, int]]:
+        """From which column to before which each row has to look; nothing where no mask hides any."""
+        roles = self.found.roles
+        matrices = {one for nest, _ in self.members for one in touched_buffers(nest)} & self.found.core
+        if matrices.issubset(self.local) and (
+            forms := visible_forms(self.members, roles, matrices, of_indices, self.cost.thresholds)
+        ):
+            return columns_seen(forms, roles.row, roles.columns[0]) or ()
+        return ()
 
     @property
     def members(self) -> list[tuple[Nest, Mapping[str, str]]]:
@@ -111,9 +145,10 @@ class _InStrips:
         ]
 
     def summed(self, rows: int, strips: int) -> dict[Buffer, int]:
-        """What contractions add up over rows in partial sums, and how many strips of so many rows add to one."""
+        """What contractions add up over rows in partial sums, and how many of so many strips add to one."""
+        every = -(-self.found.roles.row[1] // self.rows)
         found = {
-            nest.target: self.cost.strips_of_a_sum(rows, strips, self._batches_added(nest, loops))
+            nest.target: self.cost.strips_of_a_sum(rows, strips, every, self._batches_added(nest, loops))
             for nest, loops in self.members
             if isinstance(nest.core, Update) and nest.core.op == SUM_OF_PRODUCTS[0] and contraction_of(nest) is not None
         }
@@ -129,40 +164,44 @@ class _InStrips:
 
 @dataclass(frozen=True, slots=True)
 class _RowRange:
-    """The rows from one on, so many in each strip: the loops that nests share there, by number, and the loop of rows.
+    """A range of strips of so many rows: the loops that nests share there, by number, and the loop of rows.
 
-    `local` are the buffers in strips, and which of their axes is cut; `partial` the buffers of partial sums.
+    `local` are the buffers in strips, by what they were; `partial` the buffers of partial sums.
     """
 
     of_all: _InStrips
-    start: int
+    part: StripRange
     rows: int
     shared: tuple[tuple[int, Loop], ...]
     row: str
     given: frozenset[str]
-    local: Mapping[Buffer, tuple[Buffer, int]]
+    local: Mapping[Buffer, Buffer]
     partial: Mapping[Buffer, Buffer]
 
     @staticmethod
-    def of(strips: _InStrips, start: int, rows: int, number: int, ids: Iterator[int]) -> _RowRange:
-        """So many strips from a row on; several add to a partial sum, where all would be rounded too often."""
+    def of(strips: _InStrips, part: StripRange, rows: int, ids: Iterator[int]) -> _RowRange:
+        """Some strips; several of them add to a partial sum, where all would be rounded too often."""
         roles, given = strips.found.roles, _given(strips)
-        fresh, summed = FreshNames(given), strips.summed(rows, number)
+        fresh, summed = FreshNames(given), strips.summed(rows, part.strips)
         several = min(summed.values(), default=0)
-        cut = [number // several, several] if several else [number]
+        cut = [part.strips // several, several] if several else [part.strips]
         names = [f"{roles.row[0]}_block", f"{roles.row[0]}_strip"][-len(cut) :]
         loops = [*roles.batch, *zip(names, cut, strict=True)]
         shared = tuple((next(ids), (fresh.fresh(name), size)) for name, size in loops)
-        local = {one: _in_strips(one, strips.found.axes[one].index(roles.row[0]), (*cut, rows)) for one in strips.local}
+        sizes = {roles.row[0]: (*cut, rows)}
+        if part.size != roles.columns[0][1]:
+            sizes[roles.columns[0][0]] = (part.size,)
+        local = {one: _in_strips(one, strips.found.axes[one], sizes) for one in strips.local}
         partial = {one: one.beside(Role.PARTIAL, ".partial") for one in summed}
-        return _RowRange(strips, start, rows, shared, fresh.fresh(roles.row[0]), given, local, partial)
+        return _RowRange(strips, part, rows, shared, fresh.fresh(roles.row[0]), given, local, partial)
 
     @property
     def cut(self) -> tuple[Loop, ...]:
         """The loops of strips."""
         return tuple(loop for _, loop in self.shared[len(self.of_all.found.roles.batch) :])
 
-    def nests(self) -> Iterator[Nest]:
+    def nests(self, known: Mapping[Buffer, Nest]) -> Iterator[Nest]:
+        """The nests of these strips, which compute what is `known` to be a number of indices, rather than read it."""
         joined = list[Nest]()
         for nest, loops in self.of_all.members:
             if nest.target in self.partial:
@@ -170,20 +209,24 @@ class _RowRange:
                 yield started
                 joined.append(added)
         for nest, loops in self.of_all.members:
-            yield self._cut(nest, loops)
+            yield self._cut(with_indices_inlined(nest, known), loops)
         yield from joined
 
     def _cut(self, nest: Nest, loops: Mapping[str, str]) -> Nest:
         """A nest with its rows in strips, in the loops that others share."""
         values, own = self._renamed(nest, loops)
+        roles = self.of_all.found.roles
+        strip = [Affine.of(name) for name in (*(name for name, _ in self.cut), self.row)]
 
         def cell(buffer: Buffer, at: Sequence[Scalar]) -> tuple[Buffer, tuple[Scalar, ...]]:
             moved = tuple(map(changed, at))
             if buffer not in self.local:
                 return buffer, moved
-            new, axis = self.local[buffer]
-            strip = (Affine.of(name) for name in (*(name for name, _ in self.cut), self.row))
-            return new, (*moved[:axis], *strip, *moved[axis + 1 :])
+            found = list[Scalar]()
+            for role, index in zip(self.of_all.found.axes[buffer], moved, strict=True):
+                first = self._first_column if role == roles.columns[0][0] else 0
+                found += strip if role == roles.row[0] else [index - first]
+            return self.local[buffer], tuple(found)
 
         def changed(scalar: Scalar) -> Scalar:
             return rewritten(scalar, leaf)
@@ -199,7 +242,7 @@ class _RowRange:
 
     def _partial(self, nest: Nest, loops: Mapping[str, str]) -> tuple[Nest, Nest]:
         """What starts a partial sum, and what adds it to the whole."""
-        values, own = self._renamed(nest, loops)
+        values, own = self._renamed(nest, loops, whole=self.part.step > 0)
         at = tuple([substituted(one, values) for one in nest.core.at])
         own = [loop for loop in own if any(loop[0] in free(index) for index in at)]
         part = self.partial[nest.target]
@@ -213,23 +256,43 @@ class _RowRange:
         numbers, outer = tuple(number for number, _ in shared), tuple(loop for _, loop in shared)
         return Nest((*outer, *own), (), core, nest.remarks, numbers)
 
-    def _renamed(self, nest: Nest, loops: Mapping[str, str]) -> tuple[dict[str, Affine], list[Loop]]:
-        """What stands for the loops of a nest in the loops that nests share, and the loops that it has for itself."""
+    def _renamed(
+        self, nest: Nest, loops: Mapping[str, str], *, whole: bool = False
+    ) -> tuple[dict[str, Affine], list[Loop]]:
+        """What stands for the loops of a nest in the loops that nests share, and the loops that it has for itself.
+
+        These are along the columns of a strip, or along the `whole` of them.
+        """
         roles, outer = self.of_all.found.roles, [loop for _, loop in self.shared]
         taken = FreshNames((*self.given, self.row, *(name for name, _ in outer)))
         values = {loops[role]: Affine.of(new) for (role, _), (new, _) in zip(roles.batch, outer, strict=False)}
+        columns = loops.get(roles.columns[0][0]) if not whole else None
         own: list[Loop] = []
         for name, size in nest.loops:
             if name == loops[roles.row[0]]:
                 own.append((self.row, self.rows))
-                strip = Affine.of(self.cut[0][0])
-                for inner, length in self.cut[1:]:
-                    strip = strip * length + Affine.of(inner)
-                values[name] = strip * self.rows + Affine.of(self.row) + self.start
+                first = self.part.first * self.of_all.rows
+                values[name] = self._strip * self.rows + Affine.of(self.row) + first
+            elif name == columns:
+                own.append((taken.fresh(name), self.part.size))
+                values[name] = Affine.of(own[-1][0]) + self._first_column
             elif name not in values:
                 own.append((taken.fresh(name), size))
                 values[name] = Affine.of(own[-1][0])
         return values, own
+
+    @property
+    def _strip(self) -> Affine:
+        """Which strip of the range."""
+        strip = Affine.of(self.cut[0][0])
+        for inner, length in self.cut[1:]:
+            strip = strip * length + Affine.of(inner)
+        return strip
+
+    @property
+    def _first_column(self) -> Affine:
+        """The first column of a strip."""
+        return self._strip * self.part.step + self.part.start
 
 
 def _given(strips: _InStrips) -> frozenset[str]:
@@ -241,6 +304,7 @@ def _given(strips: _InStrips) -> frozenset[str]:
     return frozenset(found)
 
 
-def _in_strips(buffer: Buffer, axis: int, cut: Sequence[int]) -> tuple[Buffer, int]:
-    """A buffer with an axis cut into several, and which one that was."""
-    return buffer.beside(Role.STRIPS, shape=(*buffer.shape[:axis], *cut, *buffer.shape[axis + 1 :])), axis
+def _in_strips(buffer: Buffer, axes: AxisRoles, sizes: Mapping[str, Sequence[int]]) -> Buffer:
+    """A buffer with axes of some roles cut into several, or shorter."""
+    cut = [sizes.get(role, (size,)) for role, size in zip(axes, buffer.shape, strict=True)]
+    return buffer.beside(Role.STRIPS, shape=tuple(size for some in cut for size in some))

@@ -198,7 +198,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 sums = _with_last(parts.sums, inner) if inner else parts.sums
                 way = replace(way, sums=_in_blocks(sums, options))
-                turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype)
+                turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype) and _is_spaced(mine, loop)
                 yield way, replace(plain, panel="transposed" if turned else "copied")
                 if _conversions(way.factors[0], options.machine) and not turned:
                     yield way, replace(plain, panel="copied", strips="copied")
@@ -264,7 +264,12 @@ def _with_last(loops: Sequence[Loop], last: Loop) -> tuple[Loop, ...]:
 def _stride(factor: Scalar, loop: Loop) -> int:
     """The stride of a factor's tensor along a loop."""
     found = next(one for one in walk(factor) if isinstance(one, Read))
-    return stride_of(found, loop[0]) or 0  # factors that gather are not staged
+    return stride_of(found, loop[0]) or 0  # rows that are gathered are anywhere
+
+
+def _is_spaced(factor: Read, loop: Loop) -> bool:
+    """Is a factor's tensor as far from one iteration of a loop to the next, each time?"""
+    return stride_of(factor, loop[0]) is not None
 
 
 def _repays(parts: Parts, options: CompileOptions) -> bool:
@@ -302,7 +307,7 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     if lanes < lanes_of(parts, machine):
         steps *= machine.narrow_steps / 2
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
-    computed = operations_in(parts.factors[0]) + _conversions(parts.factors[0], machine)
+    computed = _operations(parts.factors[0]) + _conversions(parts.factors[0], machine)
     steps += machine.scalar_steps * depth * computed / reused
     if tile.panel:
         if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(options)):
@@ -316,8 +321,15 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     return steps + strided
 
 
+def _operations(factor: Scalar) -> int:
+    """What computing a factor takes, in operations."""
+    return 0 if isinstance(factor, Read) else operations_in(factor)
+
+
 def _conversions(factor: Scalar, machine: Machine) -> float:
     """What converting a factor takes, in operations: from bfloat16 nothing, its bits are those of the wider type."""
+    if isinstance(factor, Read):  # what says which row it is is known before the sums
+        return 0.0
     found = [dtype_of(one.value) for one in walk(factor) if isinstance(one, Cast) and not isinstance(one.value, Num)]
     wide = [one for one in found if one != "bfloat16"]
     return sum(machine.half_operations if one == "float16" else machine.convert_operations for one in wide)

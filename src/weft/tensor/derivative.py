@@ -102,7 +102,16 @@ def _without(value: Scalar, product: Scalar) -> Scalar:
     return where(_is_zero(value), product, product / _or_one(value))
 
 
-def passed_on(gradient: Scalar, factor: Scalar, masked: bool) -> Scalar:
+def pulled_back(gradient: Scalar, part: Scalar, slope: Scalar, masked: bool) -> Scalar | None:
+    """What a result's gradient adds to that of something its values depend on; None if that is always nothing.
+
+    `part` is how much the result changes with a value that was accumulated (`share`), `slope` how much that value does.
+    """
+    factor = times(part, slope)
+    return None if factor == _ZERO else _passed_on(gradient, factor, masked)
+
+
+def _passed_on(gradient: Scalar, factor: Scalar, masked: bool) -> Scalar:
     """`gradient * factor`; nothing where nothing is let through, also of an infinite gradient.
 
     If `masked`, below a choice, no gradient stays none, whatever it is multiplied with.
@@ -113,7 +122,7 @@ def passed_on(gradient: Scalar, factor: Scalar, masked: bool) -> Scalar:
         case Call(op="where", args=(condition, Num(value=1), Num(value=0))):
             return call("select", condition if _is_truth(condition) else call("ne", condition, 0), gradient)
         case Call(op="where", args=(condition, yes, no)) if _ZERO in (yes, no):
-            return where(condition, *(passed_on(gradient, one, masked) for one in (yes, no)))
+            return where(condition, *(_passed_on(gradient, one, masked) for one in (yes, no)))
     product = times(gradient, factor)
     constant = all(isinstance(leaf, Num) for leaf in leaves(factor))
     return product if constant or not masked else where(call("ne", gradient, 0), product, 0)

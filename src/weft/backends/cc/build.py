@@ -6,10 +6,12 @@ import ctypes
 import hashlib
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -209,7 +211,7 @@ def _wait(work: _Compilation) -> Path | Crash:
     """The library, once it is there, or that there will be none because the compiler broke down."""
     made = work.workdir / "weft.so"
     try:
-        status = work.process.wait(work.compiler.limit_s)
+        status = _ended(work.process, work.compiler.limit_s)
     except subprocess.TimeoutExpired:
         what = f"the C compiler did not finish within {work.compiler.limit_s} s"
         raise _failure(what, work.compiler, work.workdir) from None
@@ -224,6 +226,21 @@ def _wait(work: _Compilation) -> Path | Crash:
     if not made.is_file():
         raise _failure("the C compiler reports success but wrote no library", work.compiler, work.workdir)
     return made
+
+
+def _ended(process: subprocess.Popen[bytes], limit_s: float) -> int:
+    """How a process ended. Where the system tells when it does, nobody has to look from time to time."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                told = select.poll()
+                told.register(descriptor, select.POLLIN)
+                told.poll(1000 * limit_s)
+                limit_s = 0
+            finally:
+                os.close(descriptor)
+    return process.wait(limit_s)
 
 
 def _command(compiler: Compiler, workdir: Path) -> list[str]:

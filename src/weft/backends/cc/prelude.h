@@ -1,11 +1,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nests are compiled apart from what calls them: gcc 12 has been seen to take one that writes for one that does not. */
+/* Nests are compiled apart from what calls them: gcc 12 has been seen to take one that writes for one that does not.
+   What runs once, or hardly ever, is not worth the time that making it fast takes. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define WEFT_APART __attribute__((noipa))
+#define WEFT_SELDOM __attribute__((noipa, cold, optimize("O0")))
 #else
 #define WEFT_APART __attribute__((noinline))
+#define WEFT_SELDOM __attribute__((noinline, cold))
 #endif
 
 /* Some lines of memory, from one of them on, that are soon read, or written. Nothing is wrong with those beyond it. */

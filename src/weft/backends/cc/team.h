@@ -110,7 +110,7 @@ static bool weft_settle(uint64_t round)
 }
 
 /* Go to a processor that this thread may run on and where nobody works in a round, if there is one. */
-static void weft_move(uint64_t round)
+static WEFT_SELDOM void weft_move(uint64_t round)
 {
     uint64_t may[weft_processors / weft_word] = {0}, idle[weft_processors / weft_word] = {0}, any = 0;
     if (syscall(SYS_sched_getaffinity, 0, sizeof may, may) <= 0) return;
@@ -169,7 +169,7 @@ static void *weft_worker(void *unused)
 }
 
 /* A child has none of the threads, and nobody is in the middle of a round but whoever forked, who never is. */
-static void weft_forked(void)
+static WEFT_SELDOM void weft_forked(void)
 {
     weft_team.gate = weft_team.claimed = weft_team.left = weft_team.asleep = weft_team.workers = 0;
     weft_team.waiting = weft_team.taken = weft_team.refused = false;
@@ -180,7 +180,7 @@ static void weft_forked(void)
 }
 
 /* Start threads until there are so many; they leave signals to others. */
-static void weft_start(int64_t wanted)
+static WEFT_SELDOM void weft_start(int64_t wanted)
 {
     sigset_t all, before;
     pthread_attr_t how;

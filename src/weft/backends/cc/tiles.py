@@ -280,7 +280,8 @@ class Tiles:
         else:
             count, zeros = wide, Lines()
             if self.widths != ["wide"]:
-                count, zeros = "columns", loop("c", "columns", wide, ["panel[c] = 0;"])
+                count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
+                zeros = loop("c", count, wide, ["panel[c] = 0;"])
             row = [f"panel[c] = {self._value(side, 'c')};"]
             body = [simd(), *loop("c", "0", count, row), *zeros, f"panel += {wide};"]
             body = self._summing(body)
