@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from textwrap import dedent
 
 import ml_dtypes
@@ -14,6 +15,7 @@ from backends.triton_interpreted import OnGrid, is_triton
 from schedule.test_schedule_random import OPTIMISERS, agree
 from tensor.models import Model, models
 from weft.loops import (
+    Blocks,
     For,
     Grid,
     Lanes,
@@ -28,6 +30,7 @@ from weft.loops import (
     show,
 )
 from weft.loops.effects import effects
+from weft.loops.product_legality import unfit
 from weft.loops.walk import everything
 from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
 from weft.schedule.canonical import systematic
@@ -491,3 +494,23 @@ def test_a_rounded_factor_is_kept_for_the_gradient() -> None:
     options = wf.CompileOptions(products="bfloat16", gpu=wf.Gpu(cache_bytes=1))
     routine = wf.Context(OnGrid()).compile(wf.grad_update(loss), options=options)
     assert "_narrow.again" not in routine.show("virtual")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "wrong"),
+    [
+        (Blocks(64, 128, 32, parts=4), ""),
+        (Blocks(64, 128, 32, parts=8), ""),
+        (Blocks(64, 128, 32, parts=16), "its parts are no powers of two, or of fewer than 16 columns"),
+        (Blocks(64, 128, 32, parts=3), "its parts are no powers of two, or of fewer than 16 columns"),
+        (Blocks(64, 24, 32), "its blocks are no powers of two from 16 on"),
+        (Blocks(64, 64, 32, precision="thirds"), ""),
+        (Blocks(64, 64, 32, precision="halves"), "there are no such blocks"),
+    ],
+)
+def test_blocks_that_there_are(blocks: Blocks, wrong: str) -> None:
+    a, b = (wf.data(np.zeros((64, 64), np.float32), label=name) for name in "ab")
+    product = wf.einsum("i,k;k,j=>i,j", a, b)
+    (kernel,) = wf.Context(OnGrid()).compile(product.forward, keep=[product]).kernels
+    (staged,) = (one for one in everything(kernel.body) if isinstance(one, Staged))
+    assert unfit(Staged(replace(staged.what, blocks=blocks), staged.body)) == wrong
