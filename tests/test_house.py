@@ -73,7 +73,7 @@ CONSTANTS = {
         "_FARTHEST": "what a tuner tries",
         "_MOST_LANES": "what a tuner tries",
     },
-    "schedule/gpu_products.py": {"_THIRDS": "an algorithm"},
+    "schedule/gpu_model.py": {"_THIRDS": "an algorithm"},
     "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
     "schedule/space.py": {
         "_LANES": "what a tuner tries",
