@@ -149,6 +149,7 @@ def test_imports_are_judged_by_numpys(ours: float, passes: bool) -> None:
 SMALL = (
     "product 5×6×7",
     "product 5×6×7 left_transposed right_transposed",
+    "narrow-product 5×6×7 int8",
     "layer 5x6x7",
     "batched 2×5×6×7",
     "permuted 2×3×4×5×6×7",

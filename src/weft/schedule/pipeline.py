@@ -48,6 +48,7 @@ from weft.schedule.exact_floats import in_exact_floats
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
+from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.in_place import coalesced
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
@@ -229,7 +230,8 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
         late, options = stage.rematerialised.late, task.options
-        return fused(parts, late, options, task.placing, task.checked, task.lasting, gathers=task.gathering)
+        given = task.placing, task.checked, task.lasting, FusionCost, task.gathering
+        return fused(parts, late, options, *given)
 
     return with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
 
