@@ -25,7 +25,7 @@ A, B = np.linspace(-1, 1, 8 * 16, dtype="float32").reshape(8, 16), np.ones(16, "
 def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     machine = replace(wf.config.machine, flops_per_s=1e13, cached_bytes_per_s=1e13)
-    monkeypatch.setattr(type(machine), "measured", lambda self: self)
+    monkeypatch.setattr(type(machine), "measured", lambda self, *_: self)
     with wf.config.using(machine=machine, tuned="tuned.jsonl"):
         yield tmp_path / "tuned" / "tuned.jsonl"
 
