@@ -9,7 +9,7 @@ static WEFT_APART double weft_reversed_sum(const double *x, int64_t n)
         for (int64_t k = 0; k < 2; k++) sum = (sum + x[2 * i + 1 - k]);
     return sum;
 }
-static bool weft_right_sums(void)
+static WEFT_SELDOM bool weft_right_sums(void)
 {
     double x[16];
     for (int64_t at = 0; at < 16; at++) x[at] = at + 1;
@@ -53,7 +53,7 @@ static WEFT_APART void weft_chosen(const float *x, const float *y, const int64_t
         z[i] = weft_where_float32(d[i], chosen, weft_relu_gate_float32(x[i], y[i]));
     }
 }
-static bool weft_right_choices(void)
+static WEFT_SELDOM bool weft_right_choices(void)
 {
     float x[37], y[37], z[37];
     int64_t c[37];
@@ -81,7 +81,7 @@ static WEFT_APART double weft_named_sum(const float *x, float *y, int64_t *count
     *count = above;
     return sum;
 }
-static bool weft_right_reductions(void)
+static WEFT_SELDOM bool weft_right_reductions(void)
 {
     float x[37], y[37];
     int64_t count;
