@@ -32,7 +32,7 @@ ENDS = {
 }
 CRASHES = "kill -SEGV $$"
 #: What only the text of a product in tiles has, that of any kernel whose loops threads share, and that of any kernel.
-IN_TILES, SHARED, ANY = "_product0_tile(", "_on0(", "_on("
+IN_TILES, SHARED, ANY = "_product0_any(", "_on0(", "_on("
 
 Compilers = Callable[..., wf.Context]
 

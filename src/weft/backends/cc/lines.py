@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Lines = list[str]
@@ -32,10 +32,20 @@ def simd(sums: Sequence[str] = (), lanes: int = 0) -> str:
     return f"#pragma omp simd{clause}{f' simdlen({lanes})' if lanes else ''}"
 
 
-def unrolled(variable: str, count: str, body: Sequence[str]) -> Lines:
-    if len(body) == 1:
-        return [f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++) {body[0]}"]
-    return [f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++) {{", *indented(body), "}"]
+def unrolled(variable: str, count: int | str, body: Callable[[str], Sequence[str]]) -> Lines:
+    """A block for each of some numbers: written out where it is known how many, else a loop that the compiler unrolls.
+
+    The compiler would find the same, and take longer for it.
+    """
+    if isinstance(count, int):
+        return [line for at in range(count) for line in _block(body(str(at)))]
+    head = f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++)"
+    first, *rest = _block(body(variable))
+    return [f"{head} {first}", *rest]
+
+
+def _block(lines: Sequence[str]) -> Lines:
+    return list(lines) if len(lines) == 1 else ["{", *indented(lines), "}"]
 
 
 @dataclass(frozen=True, slots=True)

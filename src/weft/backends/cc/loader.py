@@ -26,8 +26,8 @@ from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
 from weft.cache import Cache, opened
 
-#: So many characters of kernels are worth a unit: each begins with the prelude. Code is the same in any unit.
-_WORTH_A_UNIT = 1 << 14
+#: So many loops of kernels are worth a unit: each begins with the prelude. Code is the same in any unit.
+_WORTH_A_UNIT = 48
 #: The type of a vector, and its bytes.
 _VECTOR = re.compile(r"\bweft_[a-z]+[0-9]*v([0-9]+)\b")
 
@@ -194,9 +194,13 @@ def _unit_of(kept: Cache, key: str) -> str:
 
 
 def _units(texts: Mapping[str, str]) -> list[list[str]]:
-    """Kernels dealt out to compilers, the longest first: as many as there are processors, if there is work for them."""
-    whole = sum(map(len, texts.values()))
-    units: list[list[str]] = [[] for _ in range(max(1, min(len(os.sched_getaffinity(0)), whole // _WORTH_A_UNIT)))]
-    for name in sorted(texts, key=lambda one: -len(texts[one])):
-        min(units, key=lambda unit: sum(len(texts[one]) for one in unit)).append(name)
+    """Kernels dealt out to compilers, the longest first: as many as there are processors, if there is work for them.
+
+    What takes time is a function and every loop in it, however long its text.
+    """
+    cost = {name: 1 + text.count("for (") for name, text in texts.items()}
+    count = min(len(os.sched_getaffinity(0)), sum(cost.values()) // _WORTH_A_UNIT)
+    units: list[list[str]] = [[] for _ in range(max(1, count))]
+    for name in sorted(texts, key=lambda one: -cost[one]):
+        min(units, key=lambda unit: sum(cost[one] for one in unit)).append(name)
     return units

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, nested, simd
-from weft.backends.cc.tiles import Parameters, Tiles
+from weft.backends.cc.tiles import ANY, Parameters, Tiles
 from weft.loops import Read
 from weft.loops.nests import stride_of
 
@@ -44,7 +44,7 @@ class LookingTiles(Tiles):
             cells = f"{self._depth()} * {self.name}_wide"
             body = [f"looked = {self.ops.look_through('panel', cells)};"]
         else:
-            value = f"*(const {self.vector} *)(&{self._value(self.columns)} + {self._offset})"
+            value = f"*(const {self.vector} *)(&{self._value(self.columns)} + {self._offset('v', ANY)})"
             body = [
                 f"enum {{ lanes = {self.name}_lanes }};",
                 "const int vectors = (columns + lanes - 1) / lanes;",

@@ -69,23 +69,29 @@ class VectorOps:
         sign = _SIGNS.get(self.ops[0])
         return f"{start_text} {sign} {found}" if sign else OPS[self.ops[0]].c.format(start_text, found, t=self.dtype)
 
-    def row_step(self, value: str, in_memory: bool) -> Lines:
+    def row_step(self, r: str, value: str, in_memory: bool, vectors: int | str) -> Lines:
         """A row of a tile: its sums take in what the scalar of the row and the vectors of columns make."""
         if self.asks and self.ops[1] == "add":  # a scalar that is in memory need not be loaded before
             named = f"*const left = &{value}" if in_memory else f"made = {value}, *const left = &made"
-            begin, term = f"const {self.lane} {named};", f"{self.function('plus')}(left, right[v])"
+            begin, combined = f"const {self.lane} {named};", self._added
         else:
-            begin, term = f"const {self.lane} left = {value};", self._combined()
-        return [begin, *unrolled("v", "vectors", self._taken(term))]
+            begin, combined = f"const {self.lane} left = {value};", self._combined
+        return [
+            begin,
+            *unrolled("v", vectors, lambda v: self._taken(f"sum[{r}][{v}]", combined(f"right[{v}]"))),
+        ]
 
-    def _combined(self) -> str:
+    def _added(self, right: str) -> str:
+        return f"{self.function('plus')}(left, {right})"
+
+    def _combined(self, right: str) -> str:
         combine = self.ops[1]
         if combine in _SIGNS:
-            return f"left {_SIGNS[combine]} right[v]"
-        return self._chosen(combine, f"{self.function('each')}(left)", "right[v]")
+            return f"left {_SIGNS[combine]} {right}"
+        return self._chosen(combine, f"{self.function('each')}(left)", right)
 
-    def _taken(self, term: str) -> Lines:
-        accumulate, total = self.ops[0], "sum[r][v]"
+    def _taken(self, total: str, term: str) -> Lines:
+        accumulate = self.ops[0]
         if accumulate in _SIGNS:
             return [f"{total} {_SIGNS[accumulate]}= {term};"]
         return [f"const {self.vector} term = {term};", f"{total} = {self._chosen(accumulate, total, 'term')};"]

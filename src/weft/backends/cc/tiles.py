@@ -1,13 +1,14 @@
 """Micro-kernels of contractions in C: functions that accumulate a tile in registers, and pack columns into a panel.
 
-A micro-kernel is compiled for whole tiles and for those at the edges, with fused multiply-adds. The last vector of the
+A micro-kernel is written for whole tiles and for those at the edges, with fused multiply-adds. The last vector of the
 columns overlaps the one before it, so that it ends with them: nothing outside of a buffer is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.c_family.types import c_type
@@ -43,6 +44,18 @@ class Side(NamedTuple):
     @property
     def size(self) -> int:
         return self.loops[-1][1] if self.loops else 1
+
+
+class Extent(NamedTuple):
+    """How many rows and columns a tile has, and vectors of columns: as numbers, or what they are called in C."""
+
+    rows: int | str
+    columns: int | str
+    vectors: int | str
+
+
+#: A tile of any size.
+ANY = Extent("rows", "columns", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +100,9 @@ class Tiles:
     # Functions
 
     def functions(self) -> Lines:
-        """The functions of a tile and of a panel."""
-        tiles = self._dot() if self.tile.dot else self._tile()
+        """The functions of tiles and of a panel."""
         packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
-        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *packs]
+        return [*self._sizes(), *self._kinds(), *self._any(), *packs]
 
     @property
     def wide(self) -> int:
@@ -107,72 +119,80 @@ class Tiles:
         """The same of columns."""
         return _met(self.columns.size, self.wide, "wide", "last_columns")
 
+    @property
+    def _named(self) -> dict[str, int]:
+        """The numbers of rows and columns that tiles may have, by name."""
+        rows, columns = self.rows.size, self.columns.size
+        return {
+            "wide": self.wide,
+            "rows": self.tile.rows,
+            "last_rows": _last(rows, self.tile.rows),
+            "last_columns": _last(columns, self.wide),
+        }
+
     def _sizes(self) -> Lines:
-        name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
+        rows, columns, sums = self.rows.size, self.columns.size, points(self.parts.sums)
+        numbers = {"lanes": self.tile.lanes, **self._named}
         return [
-            f"/* A product of {rows} rows, {columns} columns and {points(self.parts.sums)} sums. */",
-            "enum {",
-            f"    {name}_lanes = {tile.lanes},",
-            f"    {name}_wide = {self.wide},",
-            f"    {name}_rows = {tile.rows},",
-            f"    {name}_last_rows = {_last(rows, tile.rows)},",
-            f"    {name}_last_columns = {_last(columns, self.wide)}",
-            "};",
+            f"/* A product of {rows} rows, {columns} columns and {sums} sums. */",
+            f"enum {{ {', '.join(f'{self.name}_{name} = {number}' for name, number in numbers.items())} }};",
         ]
 
-    def _tile(self) -> Lines:
+    def _tile(self, extent: Extent) -> Lines:
         """Rows broadcast, times vectors of columns."""
-        vectors, wide = self.tile.vectors, f"{self.name}_wide"
-        offset = self._offset
-        if self.tile.panel:
-            right = f"(panel + {offset})"
-        else:
-            right = f"(&{self._value(self.columns)} + {offset})"
+        wide, vectors = f"{self.name}_wide", extent.vectors
+        start = "panel" if self.tile.panel else f"&{self._value(self.columns)}"
+
+        def loaded(v: str) -> Lines:
+            return [f"right[{v}] = *(const {self.vector} *)({start} + {self._offset(v, extent)});"]
+
+        def done(r: str, v: str) -> Lines:
+            stored = f"{self._stored} + {r} * {wide} + {self._offset(v, extent)}"
+            return [f"*({self.vector} *)({stored}) = {self._found}[{r}][{v}];"]
+
         step = [
-            *unrolled("v", "vectors", [f"right[v] = *(const {self.vector} *){right};"]),
+            *unrolled("v", vectors, loaded),
             *([f"panel += {wide};"] if self.tile.panel else []),
-            *unrolled("r", "rows", self._row_step()),
+            *unrolled("r", extent.rows, lambda r: self._row_step(r, vectors)),
             *([f"strip += {self.name}_rows;"] if self.tile.strips else []),
         ]
-        done = f"*({self.vector} *)({self._stored} + r * {wide} + {offset}) = {self._found}[r][v];"
-        return self._function(
-            [
-                f"enum {{ lanes = {self.name}_lanes }};",
-                "const int vectors = (columns + lanes - 1) / lanes;",
-                f"{self.vector} right[{vectors}];",
-                *self._added_up(
-                    ("vectors", str(vectors)),
-                    [(self._counted(self.parts.sums), step)],
-                    unrolled("r", "rows", unrolled("v", "vectors", [done])),
-                ),
-            ]
-        )
+        return [
+            f"enum {{ lanes = {self.name}_lanes }};",
+            *(["const int vectors = (columns + lanes - 1) / lanes;"] if extent is ANY else []),
+            f"{self.vector} right[{self.tile.vectors}];",
+            *self._added_up(
+                extent,
+                (vectors, self.tile.vectors),
+                [(self._counted(self.parts.sums), step)],
+                unrolled("r", extent.rows, lambda r: unrolled("v", vectors, lambda v: done(r, v))),
+            ),
+        ]
 
-    @property
-    def _offset(self) -> str:
+    def _offset(self, v: str, extent: Extent) -> str:
         """Where a vector of columns begins: the last one ends with them."""
-        return "v * lanes" if self.tile.panel else "(v + 1 < vectors ? v * lanes : columns - lanes)"
+        if self.tile.panel:
+            return f"{v} * lanes"
+        return f"({v} + 1 < {extent.vectors} ? {v} * lanes : {extent.columns} - lanes)"
 
-    def _row_step(self) -> Lines:
-        value = "strip[r]" if self.tile.strips else self._value(self.rows, "r")
-        return self.ops.row_step(value, bool(self.tile.strips) or isinstance(self.rows.factor, Read))
+    def _row_step(self, r: str, vectors: int | str) -> Lines:
+        value = f"strip[{r}]" if self.tile.strips else self._value(self.rows, r)
+        return self.ops.row_step(r, value, bool(self.tile.strips) or isinstance(self.rows.factor, Read), vectors)
 
-    def _dot(self) -> Lines:
+    def _dot(self, extent: Extent) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
         (last, size), outer = self.parts.sums[-1], self._counted(self.parts.sums[:-1])
         word, steps = self.writer.variable(last), CLoop("step", "0", f"{size} / lanes")
-        step = [f"const int64_t {word} = step * lanes;", *self._dot_step("")]
+        step = [f"const int64_t {word} = step * lanes;", *self._dot_step(extent, "")]
         nests = [([*outer, (steps, size // _AT_ONCE[self.parts.total.dtype][0])], step)]
         if size % 16:
-            rest = [f"const int64_t {word} = {size} - lanes;", *self._dot_step(f"{size} % lanes")]
+            rest = [f"const int64_t {word} = {size} - lanes;", *self._dot_step(extent, f"{size} % lanes")]
             nests.append(([(CLoop("once", "0", f"({size} % lanes > 0)"), 1), *outer], rest))
-        return self._function(
-            [
-                f"enum {{ lanes = {self.name}_lanes }};",
-                f"{self.vector} left[{self.name}_rows];",
-                *self._added_up(("columns", f"{self.name}_wide"), nests, unrolled("r", "rows", self._across())),
-            ]
-        )
+        across = unrolled("r", extent.rows, lambda r: self._across(r, extent.columns))
+        return [
+            f"enum {{ lanes = {self.name}_lanes }};",
+            f"{self.vector} left[{self.name}_rows];",
+            *self._added_up(extent, (extent.columns, self.wide), nests, across),
+        ]
 
     # Parts
 
@@ -187,16 +207,28 @@ class Tiles:
         return "part" if self.widens else "sums"
 
     def _added_up(
-        self, count: tuple[str, str], nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]], done: Lines
+        self,
+        extent: Extent,
+        across: tuple[int | str, int],
+        nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]],
+        done: Lines,
     ) -> Lines:
-        """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away."""
+        """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away.
+
+        There are so many `across` for each row, or at most.
+        """
+
+        def each(lines: Callable[[str, str], Lines]) -> Lines:
+            return unrolled("r", extent.rows, lambda r: unrolled("n", across[0], lambda n: lines(r, n)))
+
         names = dict.fromkeys(("sum", self._found))
-        zero = {name: self._each(count[0], *self._begun(f"{name}[r][n]")) for name in names}
-        begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
-        added = self._each(count[0], "total[r][n] += sum[r][n];")
-        parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
+        zero = {name: each(partial(self._begun, name)) for name in names}
+        begin = [f"{self.vector} {name}[{self.name}_rows][{across[1]}];" for name in names]
+        added = each(lambda r, n: [f"total[{r}][{n}] += sum[{r}][{n}];"])
+        parts = [Part(zero["sum"], added, most) for most in self.tile.parts[:1]]
         if self.widens:
-            accumulate = f"weft_accumulate_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
+            cells = f"{extent.rows} * {self.name}_wide"
+            accumulate = f"weft_accumulate_{self.parts.total.dtype}(sums, part, {cells}, more);"
             parts.append(Part(zero["total"], [*done, accumulate, "more = true;"], self.tile.parts[1]))
             begin.append(f"bool more = {'sums_from > 0' if self.tile.block else 'false'};")
             done = []
@@ -204,70 +236,67 @@ class Tiles:
             begin += zero[self._found]
         return [*begin, *(line for loops, step in nests for line in in_parts(loops, step, parts)), *done]
 
-    def _begun(self, register: str) -> Lines:
+    def _begun(self, name: str, r: str, n: str) -> Lines:
         """A register at its start: where sums go on from one block to the next, it has what the last one left."""
-        lines = [f"{register} = {self.ops.neutral};"]
+        one = f"{name}[{r}][{n}]"
+        lines = [f"{one} = {self.ops.neutral};"]
         if self.tile.block and not self.widens:
-            left = f"*(const {self.vector} *)(sums + r * {self.name}_wide + n * lanes)"
-            lines.append(f"if (sums_from > 0) {register} = {left};")
+            left = f"*(const {self.vector} *)(sums + {r} * {self.name}_wide + {n} * lanes)"
+            lines.append(f"if (sums_from > 0) {one} = {left};")
         return lines
-
-    def _each(self, count: str, *lines: str) -> Lines:
-        return unrolled("r", "rows", unrolled("n", count, lines))
 
     def _counted(self, sums: Sequence[Loop]) -> list[tuple[CLoop, int]]:
         return [(one, size) for one, (_, size) in zip(self._loops_over(sums), sums, strict=True)]
 
-    def _across(self) -> Lines:
+    def _across(self, r: str, columns: int | str) -> Lines:
         """The vectors of a row reduced across lanes, some at once and the rest one by one."""
-        at, (count, few) = f"r * {self.name}_wide + c", _AT_ONCE[self.parts.total.dtype]
+        assert isinstance(columns, int), "of sums on vectors, no tile looks first"
+        count, few = _AT_ONCE[self.parts.total.dtype]
         several, single = (self.ops.function(f"across{many}") for many in (count, ""))
-        some = ", ".join(f"{self._found}[r][c + {n}]" for n in range(count))
-        whole, one = f"columns / {count} * {count}", f"{self._found}[r][c]"
+        found = [f"{self._found}[{r}][{c}]" for c in range(columns)]
+        whole, stored = columns // count * count, f"{self._stored} + {r} * {self.name}_wide"
         return [
-            f"WEFT_UNROLL for (int c = 0; c < {whole}; c += {count}) "
-            f"*({few} *)({self._stored} + {at}) = {several}({some});",
-            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) {self._stored}[{at}] = {single}({one});",
+            *(
+                f"*({few} *)({stored} + {c}) = {several}({', '.join(found[c : c + count])});"
+                for c in range(0, whole, count)
+            ),
+            *(f"*({stored} + {c}) = {single}({found[c]});" for c in range(whole, columns)),
         ]
 
-    def _dot_step(self, last: str) -> Lines:
+    def _dot_step(self, extent: Extent, last: str) -> Lines:
         """One vector of sums; of the last one only so many lanes count."""
 
         def loaded(side: Side, step: str) -> str:
             text = f"*(const {self.vector} *)&{self._value(side, step)}"
             return f"{self.ops.function('last')}({text}, {last})" if last else text
 
+        def column(c: str) -> Lines:
+            def taken(r: str) -> Lines:
+                return [f"sum[{r}][{c}] += left[{r}] * right;"]
+
+            return [f"const {self.vector} right = {loaded(self.columns, c)};", *unrolled("r", extent.rows, taken)]
+
         return [
-            *unrolled("r", "rows", [f"left[r] = {loaded(self.rows, 'r')};"]),
-            *unrolled(
-                "c",
-                "columns",
-                [
-                    f"const {self.vector} right = {loaded(self.columns, 'c')};",
-                    *unrolled("r", "rows", ["sum[r][c] += left[r] * right;"]),
-                ],
-            ),
+            *unrolled("r", extent.rows, lambda r: [f"left[{r}] = {loaded(self.rows, r)};"]),
+            *unrolled("c", extent.columns, column),
         ]
 
-    def _function(self, body: Lines) -> Lines:
-        given = ", ".join(f"{kind} {name}" for kind, name in self._given())
-        exact = "const bool exact, " if self.ops.asks else ""
-        head = f"static WEFT_TILE void {self.name}_tile({exact}const int rows, const int columns, {given})"
-        return [head, "{", *indented(["WEFT_CONTRACT", *body]), "}"]
-
     def _kinds(self) -> Lines:
-        """The function of a tile, compiled for whole tiles and for those at the edges; and for any, where not all terms
-        are numbers."""
-        given = ", ".join(f"{kind} {name}" for kind, name in self._given())
-        names = ", ".join(name for _, name in self._given())
-        lines, quick = [], "false, " if self.ops.asks else ""
-        for kind, rows, columns in self._met():
-            call = f"{self.name}_tile({quick}{self.name}_{rows}, {self.name}_{columns}, {names});"
-            lines.append(f"static WEFT_FUSED void {self.name}_{kind}({given}) {{ {call} }}")
-        if self.ops.asks:
-            head = f"static WEFT_FUSED void {self.name}_exact(int rows, int columns, {given})"
-            lines.append(f"{head} {{ {self.name}_tile(true, rows, columns, {names}); }}")
-        return lines
+        """The functions of whole tiles and of those at the edges; and of any, where not all terms are numbers."""
+        lines = Lines()
+        for kind, *sizes in self._met():
+            rows, columns = (self._named[one] for one in sizes)
+            extent = Extent(rows, columns, -(-columns // self.tile.lanes))
+            # written out, what functions of the prelude choose between was seen to leave its registers
+            lines += self._function(kind, Extent(*map(str, extent)) if self.ops.asks else extent)
+        return [*lines, *(self._function("exact", ANY) if self.ops.asks else [])]
+
+    def _function(self, kind: str, extent: Extent) -> Lines:
+        given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self._given()]
+        head = f"static WEFT_FUSED void {self.name}_{kind}({', '.join(f'{of} {name}' for of, name in given)})"
+        exact = [f"const bool exact = {'true' if extent is ANY else 'false'};"] if self.ops.asks else []
+        body = self._dot(extent) if self.tile.dot else self._tile(extent)
+        return [head, "{", *indented(["WEFT_CONTRACT", *exact, *body]), "}"]
 
     def _pack(self) -> Lines:
         """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros."""
