@@ -12,7 +12,7 @@ from weft.assign import Arg
 from weft.errors import WeftError
 from weft.loops import Cast
 from weft.ops import Call, Num, Scalar, call, where
-from weft.tensor.derivative import Of, differentiate, pulled_back, share, times
+from weft.tensor.derivative import Of, contribution, differentiate, share, times
 
 x, y, z = Arg(0), Arg(1), Arg(2)
 
@@ -68,7 +68,7 @@ def test_a_product_goes_into_a_choice() -> None:
     ],
 )
 def test_what_is_passed_on(factor: Scalar, masked: bool, wanted: Scalar) -> None:
-    assert pulled_back(x, Num(1), factor, masked) == wanted
+    assert contribution(x, Num(1), factor, masked) == wanted
 
 
 def _collected(values: list[float], result: float) -> Callable[[str, str, Of], Scalar]:

@@ -23,7 +23,7 @@ from weft.loops import Local, Read
 from weft.loops.walk import rewritten, substituted
 from weft.ops import OPS, Call, Num, Scalar, call, where
 from weft.ops.dtypes import is_float
-from weft.tensor.derivative import Of, continuous, differentiate, pulled_back, share, times
+from weft.tensor.derivative import Of, continuous, contribution, differentiate, share, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class _Backward:
         gradient = self._cell(self.adjoint(step.target), step.at)
         for read in reads:
             if read.buffer.name in self.active and read not in own:
-                added = pulled_back(gradient, part(step.value, target), differentiate(step.value, read), self.masked)
+                added = contribution(gradient, part(step.value, target), differentiate(step.value, read), self.masked)
                 if added is not None:
                     self._add(read, step, added)
         if not step.keeps or step.reduction == "add":
@@ -192,7 +192,7 @@ class _Backward:
         """What a cell of a recurrence hands back to one that it reads, of the gradient `after`."""
         share_of = part(step.value, self._cell(step.target, step.at))
         slope = differentiate(step.value, read)
-        found = pulled_back(self._cell(after, step.at), share_of, slope, self.masked)
+        found = contribution(self._cell(after, step.at), share_of, slope, self.masked)
         return Num(0) if found is None else found
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:

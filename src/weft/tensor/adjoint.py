@@ -24,7 +24,7 @@ from weft.assign import (
 from weft.assign.concat_terms import Terms, together
 from weft.ops import Call, Num, Scalar, computed, substitute
 from weft.shape.logic import Einsum, position_slots
-from weft.tensor.derivative import Of, differentiate, pulled_back, share
+from weft.tensor.derivative import Of, contribution, differentiate, share
 
 
 def pull_back(
@@ -44,7 +44,7 @@ def pull_back(
         partial = differentiate(here, operands[number])
         if forward.accum == "arg2" and isinstance(here, Call):
             partial = _reusing(partial, here, value)
-        target, added = into[number], pulled_back(gradient, part, partial, masked)
+        target, added = into[number], contribution(gradient, part, partial, masked)
         if target.operand is not None and added is not None:
             target += added
 

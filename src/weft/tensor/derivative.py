@@ -102,7 +102,7 @@ def _without(value: Scalar, product: Scalar) -> Scalar:
     return where(_is_zero(value), product, product / _or_one(value))
 
 
-def pulled_back(gradient: Scalar, part: Scalar, slope: Scalar, masked: bool) -> Scalar | None:
+def contribution(gradient: Scalar, part: Scalar, slope: Scalar, masked: bool) -> Scalar | None:
     """What a result's gradient adds to that of something its values depend on; None if that is always nothing.
 
     `part` is how much the result changes with a value that was accumulated (`share`), `slope` how much that value does.

@@ -46,7 +46,7 @@ class Side(NamedTuple):
         return self.loops[-1][1] if self.loops else 1
 
 
-class Extent(NamedTuple):
+class TileSize(NamedTuple):
     """How many rows and columns a tile has, and vectors of columns: as numbers, or what they are called in C."""
 
     rows: int | str
@@ -55,7 +55,7 @@ class Extent(NamedTuple):
 
 
 #: A tile of any size.
-ANY = Extent("rows", "columns", "vectors")
+ANY = TileSize("rows", "columns", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Tiles:
             f"enum {{ {', '.join(f'{self.name}_{name} = {number}' for name, number in numbers.items())} }};",
         ]
 
-    def _tile(self, extent: Extent) -> Lines:
+    def _tile(self, extent: TileSize) -> Lines:
         """Rows broadcast, times vectors of columns."""
         wide, vectors = f"{self.name}_wide", extent.vectors
         start = "panel" if self.tile.panel else f"&{self._value(self.columns)}"
@@ -168,7 +168,7 @@ class Tiles:
             ),
         ]
 
-    def _offset(self, v: str, extent: Extent) -> str:
+    def _offset(self, v: str, extent: TileSize) -> str:
         """Where a vector of columns begins: the last one ends with them."""
         if self.tile.panel:
             return f"{v} * lanes"
@@ -178,7 +178,7 @@ class Tiles:
         value = f"strip[{r}]" if self.tile.strips else self._value(self.rows, r)
         return self.ops.row_step(r, value, bool(self.tile.strips) or isinstance(self.rows.factor, Read), vectors)
 
-    def _dot(self, extent: Extent) -> Lines:
+    def _dot(self, extent: TileSize) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
         (last, size), outer = self.parts.sums[-1], self._counted(self.parts.sums[:-1])
         word, steps = self.writer.variable(last), CLoop("step", "0", f"{size} / lanes")
@@ -208,7 +208,7 @@ class Tiles:
 
     def _added_up(
         self,
-        extent: Extent,
+        extent: TileSize,
         across: tuple[int | str, int],
         nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]],
         done: Lines,
@@ -263,7 +263,7 @@ class Tiles:
             *(f"*({stored} + {c}) = {single}({found[c]});" for c in range(whole, columns)),
         ]
 
-    def _dot_step(self, extent: Extent, last: str) -> Lines:
+    def _dot_step(self, extent: TileSize, last: str) -> Lines:
         """One vector of sums; of the last one only so many lanes count."""
 
         def loaded(side: Side, step: str) -> str:
@@ -286,12 +286,12 @@ class Tiles:
         lines = Lines()
         for kind, *sizes in self._met():
             rows, columns = (self._named[one] for one in sizes)
-            extent = Extent(rows, columns, -(-columns // self.tile.lanes))
+            extent = TileSize(rows, columns, -(-columns // self.tile.lanes))
             # written out, what functions of the prelude choose between was seen to leave its registers
-            lines += self._function(kind, Extent(*map(str, extent)) if self.ops.asks else extent)
+            lines += self._function(kind, TileSize(*map(str, extent)) if self.ops.asks else extent)
         return [*lines, *(self._function("exact", ANY) if self.ops.asks else [])]
 
-    def _function(self, kind: str, extent: Extent) -> Lines:
+    def _function(self, kind: str, extent: TileSize) -> Lines:
         given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self._given()]
         head = f"static WEFT_FUSED void {self.name}_{kind}({', '.join(f'{of} {name}' for of, name in given)})"
         exact = [f"const bool exact = {'true' if extent is ANY else 'false'};"] if self.ops.asks else []
