@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ import pytest
 
 import weft as wf
 from backends.compilers import WITH_THE_SOURCE, script
+from backends.triton_interpreted import OnGrid
 from weft import loops
+from weft.backends import CompilerCrash, Executable
 from weft.backends.cc import loader
-from weft.schedule import CompileOptions
+from weft.schedule import CompileOptions, Kernel
+from weft.schedule.simt import is_on_gpu
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -35,6 +39,17 @@ CRASHES = "kill -SEGV $$"
 IN_TILES, SHARED, ANY = "_product0_any(", "_on0(", "_on("
 
 Compilers = Callable[..., wf.Context]
+
+
+@dataclass(frozen=True, slots=True)
+class CrashingOnBlocks(OnGrid):
+    """A GPU's pipeline, with a compiler that breaks down on products in blocks."""
+
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        found = {at for at, one in enumerate(kernels) if "in blocks of" in loops.show(loops.Program(one.body))}
+        if found:
+            raise CompilerCrash(dict.fromkeys(found, wf.WeftError("it broke down")), "Triton", "report it")
+        return super(CrashingOnBlocks, self).compile(kernels)
 
 
 @pytest.fixture
@@ -186,3 +201,16 @@ def test_tuning_begins_at_plain_loops(breaking: Compilers) -> None:
         report = routine.tune(seconds=0.2, show=False)
     assert "it fails: the C compiler was killed by signal 11 (SIGSEGV)" in str(report)
     check(ctx, routine, [product])
+
+
+def test_on_a_gpu_many_threads_run_what_the_compiler_breaks_down_on() -> None:
+    a, b = numbers(70, 40), numbers(40, 50)
+    y = wf.tanh(wf.einsum("ij; jk => ik", a, b)).named("y")
+    context = wf.Context(CrashingOnBlocks())
+    with pytest.warns(wf.WeftWarning, match="Triton breaks down on a kernel, which runs in plain loops instead"):
+        routine = context.compile(y.forward, keep=[y])
+    assert all(map(is_on_gpu, routine.kernels))
+    assert "on simt threads" in routine.show("kernels")
+    routine()
+    wanted = np.tanh(np.asarray(a, "float64") @ np.asarray(b, "float64"))
+    np.testing.assert_allclose(context[y], wanted, atol=1e-5)

@@ -80,6 +80,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     ),
     "parted_product": lambda: product(ml_dtypes.bfloat16, 256),
     "thirds_product": lambda: product(np.float32, 160),
+    "thirds_at_once": lambda: product(np.float32, 32),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,
@@ -99,6 +100,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 GPUS = {
     "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
     "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), thirds_from=80),
+    "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), thirds_from=80),
 }
 
 
@@ -150,7 +152,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     every = [(one, "sm_90") for name, make in PROGRAMS.items() for one in sources(make(), GPUS.get(name))]
     oldest = ("softmax", "product", "thirds_product", "attention")
-    newest = ("rows", "narrow_product", "mapped_product", "parted_product", "thirds_product", "attention")
+    newest = (
+        "rows",
+        "narrow_product",
+        "mapped_product",
+        "parted_product",
+        "thirds_product",
+        "thirds_at_once",
+        "attention",
+    )
     for names, architecture in ((oldest, "sm_80"), (newest, "sm_100")):
         every += [(one, architecture) for name in names for one in sources(PROGRAMS[name](), GPUS.get(name))]
     every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]

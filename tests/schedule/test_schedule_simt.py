@@ -90,6 +90,24 @@ def test_what_carries_everything_is_one_thread_s() -> None:
     )
 
 
+def test_a_loop_is_shared_only_if_it_could_be_alone() -> None:
+    """No k passes the test, so nothing is written at all; but that is known of both loops together, not of one."""
+    same(
+        launched("""
+            for k in range(2):
+                for j in range(4):
+                    if 0 <= -k + 6 < 3:
+                        y[k] += z[j]
+        """),
+        """
+            for k in range(2) on simt threads by 256:
+                for j in range(4):
+                    if 0 <= -k + 6 < 3:
+                        y[k] += z[j]
+        """,
+    )
+
+
 def test_scatters_are_parallel_along_what_is_not_scattered() -> None:
     same(
         launched("""

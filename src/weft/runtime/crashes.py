@@ -9,6 +9,7 @@ from weft.backends import Backend, CompilerCrash, Executable
 from weft.errors import WeftError, user_origin, warn
 from weft.schedule import Kernel, Schedule, in_plain_loops
 from weft.schedule.cost import assignments
+from weft.schedule.simt import is_on_gpu, on_simt
 
 
 def compiled(backend: Backend, kernels: Sequence[Kernel]) -> tuple[tuple[Kernel, ...], Executable]:
@@ -19,13 +20,19 @@ def compiled(backend: Backend, kernels: Sequence[Kernel]) -> tuple[tuple[Kernel,
     try:
         return tuple(kernels), backend.compile(kernels)
     except CompilerCrash as crash:
-        plain = {at: in_plain_loops(kernels[at], f"otherwise {why.what}") for at, why in crash.kernels.items()}
-        if any(one.template == kernels[at].template for at, one in plain.items()):
+        plain = {at: _plain(kernels[at], f"otherwise {why.what}") for at, why in crash.kernels.items()}
+        if any([one.template for one in found] == [kernels[at].template] for at, found in plain.items()):
             raise
-        found = compiled(backend, [plain.get(at, one) for at, one in enumerate(kernels)])
+        found = compiled(backend, [made for at, one in enumerate(kernels) for made in plain.get(at, (one,))])
         for why in dict.fromkeys(crash.kernels.values()):
             _warn([kernels[at] for at, one in crash.kernels.items() if one is why], why, crash)
         return found
+
+
+def _plain(kernel: Kernel, why: str) -> tuple[Kernel, ...]:
+    """A kernel in plain loops: where it runs on a GPU, as launches that each of many threads runs a point of."""
+    plain = in_plain_loops(kernel, why)
+    return on_simt(plain) if is_on_gpu(kernel) else (plain,)
 
 
 def as_compiled(planned: Schedule, kernels: tuple[Kernel, ...]) -> Schedule:

@@ -10,6 +10,7 @@ NumPy's library of products may know nothing of a processor, and share its work 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -51,18 +52,18 @@ def with_measured_speeds(machine: Machine, backend: Backend) -> Machine:
 
 
 def _compiled_speeds(machine: Machine, backend: Backend) -> dict[str, float]:
-    one = replace(machine, cores=1)
+    one, numpys = replace(machine, cores=1), machine.measured()
     far, near = 1 << 24, max(machine.caches[1] // 16, 1 << 10)
-    try:
-        found = {
-            "flops_per_s": 2 * _SIZE**3 / _best_seconds(_PRODUCT, one, backend),
-            "bytes_per_s": 8 * far / _best_seconds(_COPY.replace("SIZE", str(far)), machine, backend),
-            "cached_bytes_per_s": 8 * near / _best_seconds(_COPY.replace("SIZE", str(near)), one, backend),
-        }
-    except (WeftError, MemoryError):
-        return {}
-    numpys = machine.measured()
-    return {name: max(speed, getattr(numpys, name)) for name, speed in found.items()}
+    tried = {
+        "flops_per_s": (2 * _SIZE**3, _PRODUCT, one),
+        "bytes_per_s": (8 * far, _COPY.replace("SIZE", str(far)), machine),
+        "cached_bytes_per_s": (8 * near, _COPY.replace("SIZE", str(near)), one),
+    }
+    found = {name: getattr(numpys, name) for name in tried}
+    with suppress(WeftError, MemoryError):
+        for name, (done, text, cores) in tried.items():
+            found[name] = max(found[name], done / _best_seconds(text, cores, backend))
+    return found
 
 
 def _best_seconds(text: str, machine: Machine, backend: Backend) -> float:

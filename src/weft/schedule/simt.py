@@ -185,13 +185,20 @@ class _Launches:
         chosen = list[For]()
         for step in tuple(rest):
             others = [one for one in rest if one is not step]
-            if isinstance(step, For) and not carried([*map(_loop, chosen), _loop(step)], inside_steps(others, inner)):
+            if isinstance(step, For) and self._is_free(chosen, step, inside_steps(others, inner)):
                 chosen.append(step)
                 rest = others
         nest = inside_steps(rest, inner)
         for one in reversed(chosen):
             nest = (For(*_loop(one), nest, (Simt(self.block),)),)
         return nest[0] if chosen and isinstance(nest[0], For) else None
+
+    def _is_free(self, chosen: Sequence[For], step: For, body: Body) -> bool:
+        """May threads share a loop inside of those chosen, by what these say of it, and without that as well?
+
+        A test that no iteration of loops outside passes leaves nothing to share; the loop alone does not tell.
+        """
+        return not carried([*map(_loop, chosen), _loop(step)], body) and not (chosen and carried([_loop(step)], body))
 
     def _shared(self, body: Sequence[Stmt]) -> Body:
         """A block as the threads of one thread block run it, each of them but for the loops that they share."""

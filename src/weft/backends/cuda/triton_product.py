@@ -264,7 +264,9 @@ class ProductText:
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
     ) -> None:
         """Add up anew, factors as they are, where something is not a number: what is infinite is no sum of three."""
-        lines, blocks = self.values.lines, replace(self.blocks, sums=SMALLEST_BLOCK, precision="ieee", maps=False)
+        lines, one_step = self.values.lines, _points(self.parts.sums) <= self.blocks.sums
+        deep = self.blocks.sums if one_step else SMALLEST_BLOCK  # names of no loop keep their shapes
+        blocks = replace(self.blocks, sums=deep, precision="ieee", maps=False)
         lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
