@@ -56,3 +56,12 @@ def test_kernels_are_held_against_all_cores() -> None:
         sum(each.bound for each in step.profile(times=1, machine=wf.Machine(cores=cores)).kernels) for cores in (1, 2)
     )
     assert one == 2 * two
+
+
+@pytest.mark.parametrize("times", [0, -3])
+def test_a_profile_runs_once_at_least(times: int) -> None:
+    x = wf.data([1.0, 2.0])
+    step = wf.Context("cc").compile(wf.seq(), keep=[x + 1])
+    with pytest.raises(wf.WeftError, match=f"`profile` runs a routine once at least, not {times} times") as caught:
+        step.profile(times=times)
+    assert caught.value.fix == "routine.profile(times=20)"

@@ -208,6 +208,10 @@ class Routine:
 
         Printed, it is a table.
         """
+        if times < 1:
+            raise WeftError(
+                f"`profile` runs a routine once at least, not {times} times", fix="routine.profile(times=20)"
+            )
         request, here = self.compiled.request, Machine.here()
         machine = machine or (request and request.options.gpu) or with_measured_speeds(here, self.engine.backend)
         return profile(self.state, self, self._schedule.kernels, self.standing(values), times, machine)
