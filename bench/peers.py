@@ -6,9 +6,9 @@
     python bench/peers.py --tuned                         comprehensions a second time, tuned for 10 s each
     python bench/peers.py "product 100x20x3000" "chain 1000"    rows of one's own sizes; `--kinds` lists what there is
 
-Each contestant has a process of its own and as many processors as threads. All make a work ready, and their answers are
-held against NumPy's, or PyTorch's, in double precision. Then they take turns: a round is some milliseconds of each, and
-the best round counts. Whoever is not installed, or has no words for a work, is left out.
+Each contestant has a process of its own, stopped while others run, and as many processors as threads. All make a work
+ready, and their answers are held against NumPy's, or PyTorch's, in double precision. Then they take turns: a round is
+some milliseconds of each, and the best round counts. Whoever is not installed, or has no words for a work, is left out.
 
 `best peer / weft` says how many times as fast as the best of them weft is, `wanted` how much it should be; of awkward
 products, something is wanted of each and more in the geometric mean. What was tuned at other times is not used.
@@ -29,7 +29,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from time import sleep
 
 import numpy as np
 from _peers import Array, Training
@@ -46,9 +45,6 @@ ROUND_S, QUICK_ROUND_S = 0.1, 0.03
 
 #: How long a row is tuned where no time is given.
 TUNED_S = 10.0
-
-#: How long the threads of the one before may take to fall asleep.
-PAUSE_S = 5e-3
 
 #: How far answers may lie apart, of the largest one. Losses are those of whole training steps.
 TOLERANCE, LOSS_TOLERANCE = 1e-4, 1e-3
@@ -67,7 +63,6 @@ def measure(row: Row, processes: Sequence[Process], rounds: int, seconds: float)
     taking_part = [one for one in processes if one.name in answers and one.name not in figure.failures]
     for turn in range(rounds):
         for one in taking_part if turn % 2 else taking_part[::-1]:
-            sleep(PAUSE_S)
             found = one.round(seconds)
             figure.seconds[one.name] = min(found, figure.seconds.get(one.name, found))
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -34,7 +35,10 @@ class Failed(Exception):
 
 
 class Process:
-    """A contestant, or the machine itself, in a process of its own."""
+    """A contestant, or the machine itself, in a process of its own, which is stopped while nobody asks it anything.
+
+    So its threads take no processor from others, however long they would spin in wait for more work.
+    """
 
     def __init__(self, name: str, threads: int) -> None:
         self.name = name
@@ -45,6 +49,7 @@ class Process:
         with _environment(SETTINGS | dict.fromkeys(THREADS, str(threads))):
             self._process.start()
         other.close()
+        self._signal("SIGSTOP")
 
     def peak(self) -> Peak:
         return self._asked("peak")
@@ -62,20 +67,29 @@ class Process:
         return self._asked("round", seconds)
 
     def end(self) -> None:
+        self._signal("SIGCONT")
         self._pipe.close()
         self._process.join(5)
         if self._process.is_alive():
             self._process.kill()
 
     def _asked(self, *question: Any) -> Any:
+        self._signal("SIGCONT")
         try:
             self._pipe.send(question)
             done, found = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise Failed(f"the process of {self.name} has ended: {error!r}") from None
+        finally:
+            self._signal("SIGSTOP")
         if not done:
             raise Failed(found)
         return found
+
+    def _signal(self, name: str) -> None:
+        """Stop or continue, where there are such signals and the process has not ended."""
+        if self._process.is_alive() and self._process.pid and hasattr(signal, name):
+            os.kill(self._process.pid, getattr(signal, name))
 
 
 @contextmanager
