@@ -46,6 +46,41 @@ def test_loops_that_run_as_one_and_those_that_threads_share() -> None:
     assert "past caches" not in after(line.format(65))  # chunks begin in the middle of a line
 
 
+TWICE = """x: float32[4096, {0}]
+y: float32[4096, {0}]
+for i in range(4096):
+    top: float32 = 0.0
+    for j in range({0}):
+        top = max(top, x[i, j])
+    for j in range({0}) on vectors:
+        y[i, j] = x[i, j] - top"""
+
+
+def test_rows_that_fill_the_first_cache_with_the_next_ones() -> None:
+    roomy = replace(COMMON, caches=(3 << 14, 1 << 16, 1 << 40))
+    rows = TWICE.format(2496)  # two of x and two of y take 39 936 bytes of 49 152
+    stored = rows.rindex(" on vectors:")
+    assert (
+        after(rows, roomy).splitlines()[2:]
+        == (rows[:stored] + " on vectors, past caches:" + rows[stored + 12 :]).splitlines()[2:]
+    )
+    assert "past caches" not in after(TWICE.format(2304), roomy)  # 36 864, three quarters
+    once = rows.replace("top = max(top, x[i, j])", "top = max(top, 1.0)")
+    assert "past caches" not in after(once, roomy)
+    assert "past caches" not in after(rows, replace(roomy, caches=(3 << 14, 1 << 30, 1 << 40)))
+
+
+def test_rows_of_strips_count_by_themselves() -> None:
+    """Of strips, which are passed over several times as well, no more than a row is in the caches at once."""
+    roomy = replace(COMMON, caches=(3 << 14, 1 << 16, 1 << 40))
+    start, rows = TWICE.format(1024).split("for i in range(4096):")
+    inside = rows.replace("\n", "\n    ").replace("[i,", "[64*strip + i,")
+    parts = "for strip in range(64):\n    for k in range(1024) on vectors:\n        part[strip, k] = 0.0"
+    strips = f"part: float32[64, 1024]\n{start}{parts}\n    for i in range(64):{inside}"
+    summed = strips + "\n            part[strip, j] += x[64*strip + i, j]"
+    assert "past caches" not in after(summed, roomy)
+
+
 UNTOUCHED = {
     "caches hold all": (SCALED, COMMON),
     "the second cache holds it": (SCALED, replace(SMALL, caches=(1 << 8, 1 << 20, 1 << 12))),

@@ -18,7 +18,7 @@ from weft.affine import Affine
 from weft.loops.effects import effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Buffer, Bypass, For, If, Read, Role, Stmt, Store
-from weft.loops.walk import everything, own_accesses, scoped
+from weft.loops.walk import accesses, everything, own_accesses, scoped
 from weft.ops.dtypes import numpy_type
 
 #: The bytes of a cache line: what is stored past the caches at once.
@@ -52,14 +52,32 @@ class MemoryStream:
 
 def streams_of(loop: For) -> list[MemoryStream]:
     """What an iteration of a loop touches, that moves with it, as it is touched first."""
-    written, past = effects(loop.body).buffers, set(_past_caches(loop))
+    past = set(_past_caches(loop))
+    return [one for one in _pieces(loop) if loop.loop in one.first.names and one.buffer not in past]
+
+
+def bytes_with_next(loop: For) -> int:
+    """What an iteration of a loop touches, and what moves with it once more: the next iteration's."""
+    return sum(one.size * (2 if loop.loop in one.first.names else 1) for one in _pieces(loop))
+
+
+def passes_over(loop: For, streams: Sequence[MemoryStream]) -> int:
+    """How many loops inside one touch some streams."""
+    moving = {one.buffer for one in streams}
+    inner = [one for one in loop.body if isinstance(one, For)]
+    return sum(any(each.buffer in moving for each in accesses((one,))) for one in inner)
+
+
+def _pieces(loop: For) -> list[MemoryStream]:
+    """What an iteration of a loop touches for certain, as it is touched first."""
+    written = effects(loop.body).buffers
     found: dict[tuple[Buffer, tuple[tuple[int, str], ...]], list[MemoryStream]] = {}
     for stmt, scope in scoped(loop.body):
         for one in own_accesses(stmt):
-            if one.at is None or one.buffer in past or any(isinstance(step, If) for step in scope.steps):
+            if one.at is None or any(isinstance(step, If) for step in scope.steps):
                 continue
             piece = piece_of(Read(one.buffer, one.at), dict(scope.loops))
-            if piece is not None and loop.loop in piece.first.names:
+            if piece is not None:
                 stream = replace(piece, written=one.buffer in written)
                 found.setdefault((one.buffer, piece.first.terms), []).append(stream)
     return list(chain.from_iterable(map(_merged, found.values())))

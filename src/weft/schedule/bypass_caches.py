@@ -8,8 +8,9 @@
 
 A store into a cache first reads the line from memory, and what the line takes the place of is written there. Where the
 cells that a kernel touches are more than the last cache holds, none of what it stores is found there afterwards: past
-the caches it moves half as much, and the caches keep what is read again. Who stores a cell and touches it elsewhere in
-the kernel, or stores its own memory, wants it in the caches.
+the caches it moves half as much, and the caches keep what is read again. Where a loop passes over its rows several
+times, and they hardly fit into the first cache with the next ones, what it stores would take the place of what its next
+pass reads. Who stores a cell and touches it elsewhere in the kernel, or stores its own memory, wants it in the caches.
 """
 
 from __future__ import annotations
@@ -20,17 +21,16 @@ from math import prod
 
 from weft.loops import Buffer, Bypass, For, Parallel, Read, Role, Stmt
 from weft.loops.legality import collapsed_loops, illegal, points
-from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, piece_of
-from weft.loops.walk import Body, accesses, own_accesses, scoped
+from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, bytes_with_next, passes_over, piece_of, streams_of
+from weft.loops.walk import Body, accesses, everything, own_accesses, scoped, with_body
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
 def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
-    """A block whose loops store past the caches what nothing else in it touches, where it touches enough."""
-    if _touched(body) <= options.machine.caches[-1]:
-        return tuple(body)
+    """A block whose loops store past the caches what nothing else in it touches, where it touches enough: as a whole,
+    or in the iterations of a loop."""
     touched = Counter(one.buffer for one in accesses(body))
 
     def change(loop: For) -> Sequence[Stmt] | None:
@@ -43,7 +43,10 @@ def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -
         past = annotated(loop, Bypass())
         return None if illegal(past) else (past,)
 
-    return replaced(body, change)
+    def of_rows(loop: For) -> Sequence[Stmt] | None:
+        return (with_body(loop, replaced(loop.body, change)),) if _fills_first_cache(loop, options) else None
+
+    return replaced(body, change if _touched(body) > options.machine.caches[-1] else of_rows)
 
 
 def _touched(body: Sequence[Stmt]) -> int:
@@ -54,6 +57,17 @@ def _touched(body: Sequence[Stmt]) -> int:
             if one.buffer.role is not Role.PRIVATE:
                 found[one.buffer] += points(scope.loops) if one.at is not None else prod(one.buffer.shape)
     return sum(min(cells * numpy_type(one.dtype).itemsize, _size(one)) for one, cells in found.items())
+
+
+def _fills_first_cache(loop: For, options: CompileOptions) -> bool:
+    """Do several passes over what an iteration touches, and over the next rows, take most of the first cache?"""
+    most = options.thresholds.rows_share * options.machine.caches[0]
+    inside = [one for one in everything(loop.body) if isinstance(one, For)]
+    return _passes(loop) > 1 and bytes_with_next(loop) > most and not any(_passes(one) > 1 for one in inside)
+
+
+def _passes(loop: For) -> int:
+    return passes_over(loop, streams_of(loop))
 
 
 def _is_large(piece: MemoryStream, options: CompileOptions) -> bool:

@@ -18,8 +18,8 @@ from math import prod
 
 from weft.loops import Ahead, Buffer, For, Stmt
 from weft.loops.legality import collapsed_loops, illegal
-from weft.loops.streams import MemoryStream, fetched_by
-from weft.loops.walk import Body, accesses, body_of, everything
+from weft.loops.streams import MemoryStream, fetched_by, passes_over
+from weft.loops.walk import Body, body_of, everything
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -32,8 +32,9 @@ def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> 
     def change(loop: For) -> Sequence[Stmt] | None:
         if id(loop) in inner:
             return None
+        # of a single pass over memory a processor sees the end
         streams = [one for found in fetched_by(loop).values() for one in found]
-        if not streams or _passes(loop, streams) < 2 or not _is_worth_it(streams, options):
+        if not streams or passes_over(loop, streams) < 2 or not _is_worth_it(streams, options):
             return None
         fetching = annotated(loop, Ahead(1))
         return None if illegal(fetching) else (fetching,)
@@ -47,13 +48,6 @@ def _collapsed_into(loop: For) -> Sequence[Stmt]:
     for _ in collapsed_loops(loop)[0][1:]:
         nested += body_of(nested[-1])
     return nested[1:]
-
-
-def _passes(loop: For, streams: Sequence[MemoryStream]) -> int:
-    """How many loops inside one touch what moves with it. Of a single pass over memory a processor sees the end."""
-    moving = {one.buffer for one in streams}
-    inner = [one for one in loop.body if isinstance(one, For)]
-    return sum(any(each.buffer in moving for each in accesses((one,))) for one in inner)
 
 
 def _is_worth_it(streams: Sequence[MemoryStream], options: CompileOptions) -> bool:
