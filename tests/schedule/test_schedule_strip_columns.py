@@ -141,16 +141,91 @@ def test_all_columns_where_what_is_hidden_may_be_something(given: dict[str, str]
     assert columns_of(mined(before(**given))) == [16], why  # type: ignore[arg-type]
 
 
-def test_all_columns_of_what_is_kept() -> None:
-    assert columns_of(mined(before(), "p")) == [16]
+def test_what_others_read_is_0_where_it_is_hidden() -> None:
+    found = mined(before(), "p")
+    assert columns_of(found) == [4, 8, 12, 16]
+    at = next(at for at, one in enumerate(found) if one.target.name == "p")
+    first = """\
+for t_strip in range(1):
+    for t in range(4):
+        for s in range(16):
+            p[4*t_strip + t, s] = 0
+    for t_2 in range(4):
+        for s_2 in range(4):
+            p[4*t_strip + t_2, s_2] = exp((b[t_strip, t_2, s_2] - m[t_strip, t_2]))"""
+    assert show(check(kernels_of(found[at : at + 2]))) == first
+    assert sum(one.target.name == "p" for one in found) == 7  # nothing is hidden from the last strip
+
+
+@pytest.mark.parametrize("kept", ["a", "b"])
+def test_all_columns_of_what_others_read_if_it_is_not_0(kept: str) -> None:
+    assert columns_of(mined(before(), kept)) == [16]
+
+
+#: What comes after all of attention, as its gradient does: it reads `p`, and sums over rows and columns.
+BUFFERS = """\
+seen: float32[ROWS, COLUMNS]
+z: float32[1]
+d: float32[ROWS, COLUMNS]
+w: float32[ROWS, COLUMNS]
+h: float32[ROWS, 3]
+r: float32[ROWS]
+"""
+LATER = """
+z[0] = 0
+for t in range(ROWS):
+    for c in range(5):
+        z[0] += o[t, c]CHANGE
+for t in range(ROWS):
+    for s in range(COLUMNS):
+        d[t, s] = 0
+for t in range(ROWS):
+    for s in range(COLUMNS):
+        for c in range(5):
+            d[t, s] += (o[t, c] * z[0]) * v[s, c]
+for t in range(ROWS):
+    for s in range(COLUMNS):
+        w[t, s] = d[t, s] * p[t, s]
+for t in range(ROWS):
+    r[t] = 0
+for t in range(ROWS):
+    for s in range(COLUMNS):
+        r[t] += w[t, s]
+for t in range(ROWS):
+    for e in range(3):
+        h[t, e] = 0
+for t in range(ROWS):
+    for s in range(COLUMNS):
+        for e in range(3):
+            h[t, e] += w[t, s] * k[s, e]"""
+CHANGES = {"a row": "\nfor s in range(COLUMNS):\n    p[0, s] += z[0]"}
+CHANGES["all"] = "\nfor t in range(ROWS):\n    for s in range(COLUMNS):\n        p[t, s] += z[0]"
+
+
+def with_later(change: str = "") -> str:
+    """Attention, perhaps a change to what it left, and what comes later."""
+    return MASKED.replace("seen: float32[ROWS, COLUMNS]\n", BUFFERS) + LATER.replace("CHANGE", change)
+
+
+def later_columns(found: list[Nest]) -> list[int]:
+    return [dict(one.loops)["s"] for one in found if one.target.name == "r" and one.accumulates]
+
+
+def test_what_vanishes_is_known_to_those_that_come_later() -> None:
+    assert later_columns(mined(before(text=with_later()), "h", "r")) == [4, 8, 12, 16]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changes_in_between_vanishes_no_more(change: str) -> None:
+    assert later_columns(mined(before(text=with_later(change)), "h", "r")) == [16]
 
 
 @pytest.mark.parametrize("seen", [CAUSAL, WINDOW, "int64(j) < 9", "int64(i) <= int64(j) + 2"])
 @pytest.mark.parametrize(("rows", "columns", "strip"), [(16, 16, 4), (21, 23, 4), (9, 30, 5), (30, 30, 7)])
 def test_it_computes_what_it_did(seen: str, rows: int, columns: int, strip: int) -> None:
-    found = before(seen, rows, columns)
-    kept = [one for one in buffers_of(kernels_of(found)) if one.name in "nog"]
-    new = mined(found, rows=strip)
+    found = before(seen, rows, columns, text=with_later())
+    kept = [one for one in buffers_of(kernels_of(found)) if one.name in "noghrp"]
+    new = mined(found, *"hrp", rows=strip)
     for one, other in zip(computed(found, found, kept), computed(new, found, kept), strict=True):
         np.testing.assert_allclose(one, other, 1e-5)
 

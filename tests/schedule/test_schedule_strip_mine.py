@@ -163,6 +163,14 @@ def test_what_fits_into_a_cache_stays_as_it_is() -> None:
     assert strip_mined(found, [found[-1].target], POINTS, StripCost(COMMON)) is found
 
 
+@pytest.mark.parametrize(("columns", "large"), [(512, True), (511, False)])
+def test_half_of_the_second_cache_is_large(columns: int, large: bool) -> None:
+    """Of 2 MiB: what is made of it, as softmax is, takes the other half."""
+    roles = Roles((("h", 6),), ("t", 512), (("s", columns),))
+    (scores,) = buffers_of(check(parse(f"a: float32[6, 512, {columns}]\na[...] = 0")))
+    assert StripCost(COMMON).is_large(scores, roles) == large
+
+
 def test_what_would_be_read_again_too_often_stays_as_it_is() -> None:
     """Two layers: their weights are larger than what one leaves for the other."""
     found = nests(

@@ -11,7 +11,7 @@ visible where some affine forms of row and column are not negative; there must b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.affine import Affine
@@ -29,11 +29,15 @@ Visible: TypeAlias = frozenset[Affine]
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Which matrices are hidden where, by the nests that write each; `maxima` are of the number that each is of."""
+    """Which matrices are hidden where, by the nests that write each; `maxima` are of the number that each is of.
+
+    Those that `vanish` were written before, and are 0 elsewhere.
+    """
 
     writers: Mapping[Buffer, Sequence[Nest]]
     maxima: Mapping[Buffer, Scalar]
     hidden_depth: float
+    vanish: Mapping[Buffer, Visible] = field(default_factory=dict)
 
     def low(self, scalar: Scalar) -> Visible | None:
         """Where a number is not hidden; None if it never is."""
@@ -88,6 +92,8 @@ class Masks:
 
     def _vanishing_of(self, buffer: Buffer) -> Visible | None:
         """Where a buffer may hold other than 0: what is stored in it, or added to a cell at once, is 0 elsewhere."""
+        if buffer in self.vanish and buffer not in self.writers:
+            return self.vanish[buffer]
         found = [nest for nest in self.writers.get(buffer, ()) if not _clears(nest)]
         added = all(isinstance(one.core, Store) or (one.core.op == "add" and not one.reduces) for one in found)
         forms = {self.vanishing(one.core.value) for one in found} if added else {None}

@@ -6,8 +6,9 @@ becomes, of 16 strips of 64 rows, in 4 ranges, of which this is the first,
 
     for t_strip in range(4): { for t: for s in range(256): a[t, s] = …;  … }
 
-What a mask hides must be nothing to all who sum over it (`hidden_blocks.py`), and nobody else may look at it. Columns
-of a range are the same for all its strips, or move on with them, as those that a window leaves do.
+What a mask hides must be nothing to all who sum over it (`hidden_blocks.py`), and nobody else may look at it: of a
+matrix that others read as well, as gradients do what the forward pass kept, it must be 0, and is stored. Columns of a
+range are the same for all its strips, or move on with them, as those that a window leaves do.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from functools import partial
 
 from weft.affine import Affine
 from weft.loops.nests import Nest
-from weft.loops.nodes import Buffer, Update
+from weft.loops.nodes import Buffer, Store, Update
 from weft.loops.walk import substituted
 from weft.ops import Scalar
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.schedule.hidden_blocks import Masks, Visible, columns_seen
 from weft.schedule.index_values import with_indices_inlined
-from weft.schedule.strips import Roles
+from weft.schedule.strips import AxisRoles, Roles
 from weft.thresholds import USUAL, Thresholds
 
 
@@ -39,22 +40,37 @@ class StripRange:
     step: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Vanishing:
+    """A matrix that is 0 but where some forms are not negative, by the roles of its axes."""
+
+    axes: AxisRoles
+    forms: Visible
+
+    def named(self, axes: AxisRoles) -> Visible:
+        """The forms by other roles of the axes."""
+        roles = {old: Affine.of(new) for old, new in zip(self.axes, axes, strict=True) if old}
+        return frozenset(one.substitute(roles) for one in self.forms)
+
+
 def visible_forms(
     members: Sequence[tuple[Nest, Mapping[str, str]]],
     roles: Roles,
     core: Collection[Buffer],
     known: Mapping[Buffer, Nest],
+    vanish: Mapping[Buffer, Visible],
     lines: Thresholds = USUAL,
 ) -> Visible:
     """Where some nests have to look at matrices, by the roles of loops; no forms if that is everywhere.
 
-    `core` are the matrices, `known` what buffers hold that are numbers of indices.
+    `core` are the matrices that nobody else reads, `known` what buffers hold that are numbers of indices, and others
+    `vanish` but where they are visible.
     """
     if len(roles.columns) != 1:
         return frozenset()
     column = roles.columns[0]
     nests = with_forwarded_fills([_named(with_indices_inlined(nest, known), loops) for nest, loops in members])
-    masks = _masks(nests, roles, core, lines)
+    masks = replace(_masks(nests, roles, core, lines), vanish=vanish)
     found: Visible | None = None
     for nest in nests:
         if nest.target in core or column[0] not in dict(nest.loops):
@@ -89,9 +105,12 @@ def _masks(nests: Sequence[Nest], roles: Roles, core: Collection[Buffer], lines:
 
 
 def _seen(nest: Nest, masks: Masks) -> Visible | None:
-    """Where what a nest takes from columns is something; None if that may be anywhere."""
+    """Where what a nest takes from columns, or leaves there, is something; None if that may be anywhere."""
     core = nest.core
-    if isinstance(core, Update) and core.op == "add":
+    if isinstance(core, Store):
+        alone = len(masks.writers[nest.target]) == 1 and all(read.buffer != nest.target for read in nest.reads)
+        return masks.vanishing(core.value) if alone else None
+    if core.op == "add":
         return masks.vanishing(core.value)
     return masks.low(core.value) if nest.target in masks.maxima else None
 

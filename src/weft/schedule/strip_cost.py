@@ -35,11 +35,9 @@ class StripCost:
     thresholds: Thresholds = USUAL
 
     def is_large(self, buffer: Buffer, roles: Roles) -> bool:
-        """Is what a contraction leaves for others in a batch too large for the second cache, and are rows many?"""
-        return (
-            roles.row[1] >= 2 * self.thresholds.strip_rows_least
-            and _row(buffer, roles) * roles.row[1] > self.machine.caches[1] // 2
-        )
+        """Does what a contraction leaves for others in a batch fill half of the second cache, and are rows many?"""
+        many = roles.row[1] >= 2 * self.thresholds.strip_rows_least
+        return many and 2 * _row(buffer, roles) * roles.row[1] >= self.machine.caches[1]
 
     def rows(self, uses: Uses, found: Members, group: Group, kept: Collection[Buffer]) -> int:
         """How many rows are best in a strip; 0 if it is better not to cut them. What is `kept` is in memory anyway."""

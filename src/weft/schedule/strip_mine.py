@@ -19,7 +19,7 @@ holds, from some ten thousand columns on, would it pay to cut columns too, and t
 a larger maximum is found.
 
 Where a mask of indices hides columns from all rows of a strip, as a causal one does, strips are in several ranges, each
-along the columns that are seen in it (`strip_columns.py`).
+along the columns that are seen in it (`strip_columns.py`). What others read is 0 elsewhere.
 
 A sum over rows, as the gradients of `k` and `v` are, goes on from strip to strip. Where that would round it more often
 than is promised (`loops/roundings.py`), so many strips add to a partial sum, and these are added up.
@@ -40,9 +40,9 @@ from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Loop, free, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
-from weft.schedule.hidden_blocks import columns_seen
+from weft.schedule.hidden_blocks import Visible, columns_seen
 from weft.schedule.index_values import values_of_indices, with_indices_inlined
-from weft.schedule.strip_columns import StripRange, strip_ranges, visible_forms
+from weft.schedule.strip_columns import StripRange, Vanishing, strip_ranges, visible_forms
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strips import (
     AxisRoles,
@@ -63,10 +63,12 @@ def strip_mined(nests: Sequence[Nest], kept: Collection[Buffer], points: int, co
         return nests
     ids = count(1 + max((number for nest in nests for number in nest.shared), default=0))
     done, at, known = clears_late(nests), 0, dict[int, tuple[Nest, Sequence[Buffer]]]()
-    of_indices = values_of_indices(nests)
+    of_indices, vanish = values_of_indices(nests), dict[Buffer, Vanishing]()
     while (found := _next(Uses.of(done, known), at, kept, points, cost)) is not None:
         first, last = found.group.span
-        start = [*done[:first], *(done[one] for one in found.group.before), *found.nests(ids, of_indices)]
+        seen = found.visible(of_indices, vanish)
+        start = [*done[:first], *(done[one] for one in found.group.before), *found.nests(ids, of_indices, seen)]
+        vanish |= found.vanishing(seen)
         done = [*start, *(done[one] for one in found.group.after), *done[last + 1 :]]
         at = len(start)
     return done if at else nests
@@ -104,12 +106,12 @@ class _InStrips:
     kept: Collection[Buffer]
     cost: StripCost
 
-    def nests(self, ids: Iterator[int], of_indices: Mapping[Buffer, Nest]) -> Iterator[Nest]:
+    def nests(self, ids: Iterator[int], of_indices: Mapping[Buffer, Nest], forms: Visible) -> Iterator[Nest]:
         """The nests in loops that they share, range by range, and those of the rows that are left over."""
-        strips, rest = divmod(self.found.roles.row[1], self.rows)
-        seen = self._columns_seen(of_indices)
-        known = of_indices if seen else {}
-        seen = seen or [(0, self.found.roles.columns[0][1])] * self.found.roles.row[1]
+        roles = self.found.roles
+        strips, rest = divmod(roles.row[1], self.rows)
+        known = of_indices if forms else {}
+        seen = columns_seen(forms, roles.row, roles.columns[0]) or []
         for one in self._ranges(seen[: strips * self.rows], self.rows):
             yield from _RowRange.of(self, one, self.rows, ids).nests(known)
         for one in self._ranges(seen[strips * self.rows :], rest) if rest else ():
@@ -118,15 +120,22 @@ class _InStrips:
     def _ranges(self, seen: Sequence[tuple[int, int]], rows: int) -> Sequence[StripRange]:
         return strip_ranges(seen, rows, self.found.roles.columns[0][1], self.cost.thresholds)
 
-    def _columns_seen(self, of_indices: Mapping[Buffer, Nest]) -> Sequence[tuple[int, int]]:
-        """From which column to before which each row has to look; nothing where no mask hides any."""
-        roles = self.found.roles
+    def visible(self, of_indices: Mapping[Buffer, Nest], vanish: Mapping[Buffer, Vanishing]) -> Visible:
+        """Where rows have to look at columns, by the roles of loops; no forms where no mask hides any."""
+        roles, axes = self.found.roles, self.found.axes
         matrices = {one for nest, _ in self.members for one in touched_buffers(nest)} & self.found.core
-        if matrices.issubset(self.local) and (
-            forms := visible_forms(self.members, roles, matrices, of_indices, self.cost.thresholds)
-        ):
-            return columns_seen(forms, roles.row, roles.columns[0]) or ()
-        return ()
+        before = {one: known.named(axes[one]) for one, known in vanish.items() if one in matrices}
+        forms = visible_forms(
+            self.members, roles, matrices.intersection(self.local), of_indices, before, self.cost.thresholds
+        )
+        return forms if forms and columns_seen(forms, roles.row, roles.columns[0]) else frozenset()
+
+    def vanishing(self, forms: Visible) -> dict[Buffer, Vanishing]:
+        """The matrices that these nests alone write for others, where they may be other than 0."""
+        targets, members = self.found.core.difference(self.local), set(self.group.members)
+        others = {nest.target for one, nest in enumerate(self.uses.nests) if one not in members}
+        left = {nest.target for nest, _ in self.members if nest.target in targets} - others
+        return {one: Vanishing(self.found.axes[one], forms) for one in left} if forms else {}
 
     @property
     def members(self) -> list[tuple[Nest, Mapping[str, str]]]:
@@ -209,8 +218,22 @@ class _RowRange:
                 yield started
                 joined.append(added)
         for nest, loops in self.of_all.members:
+            if self._leaves_columns(nest, loops):
+                yield self._cleared(nest, loops)
             yield self._cut(with_indices_inlined(nest, known), loops)
         yield from joined
+
+    def _leaves_columns(self, nest: Nest, loops: Mapping[str, str]) -> bool:
+        """Does a nest store for others what it no longer computes in all columns?"""
+        column, size = self.of_all.found.roles.columns[0]
+        stored = isinstance(nest.core, Store) and nest.target not in self.local
+        return stored and column in loops and self.part.size != size
+
+    def _cleared(self, nest: Nest, loops: Mapping[str, str]) -> Nest:
+        """What stores 0 in all columns of what a nest stores in some."""
+        values, own = self._renamed(nest, loops, whole=True)
+        at = tuple([substituted(one, values) for one in nest.core.at])
+        return self._inside(self.shared, own, Store(nest.target, at, Cast(nest.target.dtype, Num(0))), nest)
 
     def _cut(self, nest: Nest, loops: Mapping[str, str]) -> Nest:
         """A nest with its rows in strips, in the loops that others share."""
