@@ -111,7 +111,6 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "wrap it: wf.data(",
     ),
     "int": (lambda: int(X), "`x` is a tensor to be computed", "its value is ctx[t]"),
-    "round to digits": (lambda: round(X, 2), "tensors are rounded to whole numbers", "write wf.round(t * 100) / 100"),
     "np.linalg.det": (lambda: np.linalg.det(X), "np.det works on arrays", "np.det(ctx[t]) works on its value"),
     "wf.amax": (lambda: wf.amax(X), "weft has no `amax`", "wf.max(t); of two tensors wf.maximum(x, y)"),
     "wf.clamp": (lambda: wf.clamp(X, 0, 1), "weft has no `clamp`", "wf.clip(t, low, high)"),

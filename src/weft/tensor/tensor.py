@@ -400,13 +400,6 @@ class Tensor:
     def __int__(self) -> int:
         raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
 
-    def __round__(self, digits: int | None = None) -> Tensor:
-        if digits is not None:
-            raise WeftError(
-                "tensors are rounded to whole numbers", fix=f"write wf.round(t * {10**digits}) / {10**digits}"
-            )
-        return _op("rint", self)
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise not_pickled(f"tensor `{self.label}`")
 
