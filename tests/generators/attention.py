@@ -68,7 +68,8 @@ def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray
     hidden = float(rng.choice([-np.inf, -1e9, -3e38]))
     limit, window = int(rng.integers(1, keys, endpoint=True)), int(rng.integers(1, 9))
     late, ahead = (int(one) for one in rng.integers(0, 4, 2))
-    places = wf.arange(queries, dtype="int32"), wf.arange(keys, dtype="int32")
+    kind = str(rng.choice(["int32", "int64", "uint32"]))
+    places = wf.arange(queries, dtype=kind), wf.arange(keys, dtype=kind)
     t, s = (wf.einsum(f"{name} => t, s", one, t=queries, s=keys) for name, one in zip("ts", places, strict=True))
     kinds = [
         s >= 0,
@@ -77,6 +78,8 @@ def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray
         wf.logical_and(s <= t, t - window < s),
         wf.logical_and(s + late <= t, t < s + window + late),
         s < limit,
+        t - s < window,
+        t - s >= 0,
     ]
     chosen = int(rng.integers(len(kinds) + 1))
     if chosen == len(kinds):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 import weft as wf
-from backends.interpreted import Fusing
+from backends.interpreted import OnProcessor
+from generators import _settings
 from weft.backends.interp import Interp
 from weft.einsum import parse_spec, show_spec
 from weft.ops import OPS
@@ -17,7 +19,12 @@ from weft.project.plan import plan_einsum
 SIZES = {"u": 3, "v": 4, "w": 2, "b": 3, "c": 2, "d": 2, "k": 2}
 LOOPS = "bcd"
 #: How an axis that is looked up may be written, and how large it is.
-AXES = {"{0}": lambda size: size, "2*{0}+1": lambda size: 2 * size, "{0}<+k": lambda size: size + 1}
+AXES = {
+    "{0}": lambda size: size,
+    "2*{0}+1": lambda size: 2 * size,
+    "{0}<+k": lambda size: size + 1,
+    "{0}=+k": lambda size: size,
+}
 
 
 def check(rng: np.random.Generator) -> None:
@@ -38,9 +45,10 @@ def check(rng: np.random.Generator) -> None:
     except wf.IndexOutOfBounds:
         _refused(drawn)
         return
-    backends = [Interp(), Fusing()] + (["cc"] if rng.random() < 0.15 else [])
+    settings = _settings.drawn(rng)
+    backends = [Interp(), OnProcessor()] + (["cc"] if rng.random() < 0.15 else [])
     for backend in backends:
-        found, gradients = _computed(drawn, backend)
+        found, gradients = _computed(drawn, backend, settings)
         np.testing.assert_allclose(found, meant, rtol=1e-12, err_msg=str(drawn))
         for slot, gradient in gradients.items():
             _against_differences(drawn, oracle, slot, gradient, rng)
@@ -75,7 +83,7 @@ def _refused(drawn: _Drawn) -> None:
     raise AssertionError(f"positions outside were not found: {drawn}")
 
 
-def _computed(drawn: _Drawn, backend: object) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+def _computed(drawn: _Drawn, backend: object, settings: dict[str, Any]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """The einsum, and the gradients of the sum of its squares where it adds up."""
     ctx, operands = wf.Context(backend), _leaves(drawn)  # type: ignore[arg-type]
     result = _einsum(drawn, operands).named("result")
@@ -83,7 +91,9 @@ def _computed(drawn: _Drawn, backend: object) -> tuple[np.ndarray, dict[int, np.
     if drawn.accum == "max" or not learned:
         return ctx[result], {}
     loss = wf.einsum("...|... => 0", result * result, label="loss")
-    ctx.compile(wf.seq(wf.grad_update(loss), result.forward), keep=[result, *(one.grad for one in learned.values())])()
+    options = None if type(backend) is Interp else wf.config.options.but(**settings)
+    keep = [result, *(one.grad for one in learned.values())]
+    ctx.compile(wf.seq(wf.grad_update(loss), result.forward), keep=keep, options=options)()
     return ctx[result], {slot: ctx[one.grad] for slot, one in learned.items()}
 
 
@@ -136,6 +146,7 @@ class _Drawing:
         axes, shape, windowed = list[str](), list[int](), False
         for name in [*self.some(looked_up, 0), *self.some(loops, 0)]:
             form = str(self.rng.choice(list(AXES))) if name in looked_up and self.rng.random() < 0.3 else "{0}"
+            form = "{0}=+k" if name in loops and self.rng.random() < 0.2 else form
             form = "{0}" if "k" in form and windowed else form
             windowed |= "k" in form
             axes.append(form.format(name))

@@ -1,7 +1,8 @@
 """What numbers along axes come to, of any type and at any length, and what they hold: NumPy's answers.
 
 Whole numbers come from all of their type; among floating ones are infinities, zeros of both signs, subnormals and what
-is not a number. Axes are empty, of one, thin or long, reversed on the way, and the tensor is used once more beside it.
+is not a number. Axes are empty, of one, thin or long, reversed on the way, and the tensor is used once more beside it,
+or added to a variable in the same loops.
 """
 
 from __future__ import annotations
@@ -60,7 +61,23 @@ def check(rng: np.random.Generator) -> None:
                 made, right = made + tensor * 2, right + x * x.dtype.type(2)
         shown = f"{name} of {x.dtype}{list(x.shape)}{' reversed' * turned}{' and its double' * beside}\n{x}"
         for backend in ("interp", "cc"):
-            _agree(wf.Context(backend)[made], right, name in ROUNDED or beside, f"{shown}\non {backend}")
+            ctx = wf.Context(backend)
+            if floating and rng.random() < 0.5:
+                np.testing.assert_array_equal(_added(ctx, tensor, made), x, err_msg=f"{shown}\nadded on {backend}")
+            _agree(ctx[made], right, name in ROUNDED or beside, f"{shown}\non {backend}")
+
+
+def _added(ctx: wf.Context, tensor: wf.Tensor, made: wf.Tensor) -> np.ndarray:
+    """What a variable holds that a tensor is added to while something is made of it."""
+    sums = wf.node("sums", init=0.0)
+
+    @wf.cd
+    def add() -> None:
+        nonlocal sums
+        sums += tensor
+
+    ctx.compile(wf.seq(add(), made.forward), keep=[sums, made])()
+    return np.asarray(ctx[sums])
 
 
 def _agree(found: np.ndarray, right: np.ndarray, rounded: bool, shown: str) -> None:

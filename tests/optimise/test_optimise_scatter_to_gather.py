@@ -142,6 +142,41 @@ for b in range(12):
     )
 
 
+def test_terms_that_a_test_guards_are_summed_under_it() -> None:
+    """Padded windows: nothing beyond the edges is read."""
+    text = """\
+dt: float32[9, 4]
+ids: int64[12]
+dy: float32[12, 5]
+w: float32[4, 5]
+for b in range(12):
+    for k in range(3):
+        for d in range(4):
+            for n in range(5):
+                if 0 <= ids[b] < 9 and 0 <= b + k - 1 < 12:
+                    dt[ids[b], d] += dy[b + k - 1, n] * w[d, n]
+"""
+    assert (
+        show(summed(text)[1])
+        == """\
+for b in range(12):
+    for k in range(3):
+        for d in range(4):
+            dt.sums0[b, k, d] = 0
+for b in range(12):
+    for k in range(3):
+        for d in range(4):
+            for n in range(5):
+                if 0 <= b + k - 1 < 12:
+                    dt.sums0[b, k, d] += dy[b + k - 1, n] * w[d, n]
+for b in range(12):
+    for k in range(3):
+        for d in range(4):
+            if 0 <= ids[b] < 9 and 0 <= b + k - 1 < 12:
+                dt[ids[b], d] += dt.sums0[b, k, d]"""
+    )
+
+
 @pytest.mark.parametrize("op", ["+=", "max="])
 def test_rows_that_meet_are_all_added(op: str) -> None:
     """Some of them stray: nothing is added of these."""

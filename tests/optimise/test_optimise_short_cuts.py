@@ -70,6 +70,27 @@ def test_what_takes_no_short_cut(text_of: str) -> None:
     assert "first" not in text(partial_states(program(text_of).body))
 
 
+@pytest.mark.parametrize("values", [SPREAD, LARGEST.format(40)])
+def test_what_else_a_loop_does_is_done_once(values: str) -> None:
+    old = program(values.replace("    t =", "    A[0, i] += C[i]\n    t ="))
+    new = check(Program(partial_states(old.body)))
+    assert "first" in text(new.body)
+    found = []
+    for one in (old, new):
+        memory = {buffer: np.ones(buffer.shape, numpy_type(buffer.dtype)) for buffer in buffers_of(one)}
+        run(one, memory)
+        found.append({buffer.name: values for buffer, values in memory.items()})
+    np.testing.assert_array_equal(found[0]["A"], found[1]["A"])
+
+
+@pytest.mark.parametrize("write", ["C[i] = 2.0", "C[i] += 1.0", "C[0] += 1.0"])
+def test_values_of_what_the_loop_writes_are_computed_once(write: str) -> None:
+    for before in (SPREAD, LARGEST.format(40)):
+        found = text(partial_states(program(before.replace("    t =", f"    {write}\n    t =")).body))
+        assert "first" not in found
+        assert "t_part" in found
+
+
 @pytest.mark.parametrize("size", [32, 37, 40])
 def test_every_value_counts_once(size: int) -> None:
     values = np.random.default_rng(size).normal(size=40).astype("float32")

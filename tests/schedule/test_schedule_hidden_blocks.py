@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given, strategies as st
 
 from weft.affine import Affine
-from weft.loops import Buffer, Read
+from weft.loops import Buffer, Cast, Read
 from weft.ops import Call, Num
 from weft.schedule.hidden_blocks import block_ranges, has_all_rows, hidden, visible
 
@@ -21,6 +21,17 @@ def test_what_a_comparison_leaves_visible() -> None:
     assert visible(Call("and", (Call("le", (S, T)), Call("lt", (T, S + 4))))) == {T - S, S - T + 3}
     assert visible(Call("le", (Read(Buffer(0, "x", (8,), "int64"), (S,)), T))) is None
     assert visible(Num(1)) is None
+
+
+def test_unsigned_numbers_wrap_around_below_0() -> None:
+    """uint32(t) - uint32(s) is never negative: all columns are visible where it is not."""
+    for dtype in ("uint32", "uint64"):
+        t, s = Cast(dtype, T), Cast(dtype, S)
+        assert visible(Call("le", (s, t))) == {T - S}
+        assert visible(Call("le", (s, Call("add", (t, Cast(dtype, Num(3))))))) == {T + 3 - S}
+        for apart in (Cast(dtype, Call("sub", (T, S))), Cast(dtype, Call("sub", (t, s)))):
+            assert visible(Call("le", (Num(0), apart))) is None
+    assert visible(Call("le", (Num(0), Cast("int32", Call("sub", (T, S)))))) == {T - S}
 
 
 def test_every_row_must_see_something() -> None:

@@ -110,6 +110,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "compose takes tensors and numbers, not an array",
         "wrap it: wf.data(",
     ),
+    "int": (lambda: int(X), "`x` is a tensor to be computed", "its value is ctx[t]"),
     "np.linalg.det": (lambda: np.linalg.det(X), "np.det works on arrays", "np.det(ctx[t]) works on its value"),
     "wf.amax": (lambda: wf.amax(X), "weft has no `amax`", "wf.max(t); of two tensors wf.maximum(x, y)"),
     "wf.clamp": (lambda: wf.clamp(X, 0, 1), "weft has no `clamp`", "wf.clip(t, low, high)"),

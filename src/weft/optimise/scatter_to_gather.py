@@ -28,7 +28,8 @@ A contraction into rows that values say, as the gradient of a table of embedding
     for b: for d: for n: sums[b, d] += dy[b, n] * w[d, n]
     for b: for d: dt[ids[b], d] += sums[b, d]
 
-Rows are added in the order they were added in, each as one number in a cell.
+Rows are added in the order they were added in, each as one number in a cell. A test of where a row goes is the
+scatter's alone; any other says of the terms, too, which there are.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def _summed_first(nest: Nest, points: int, number: int) -> Sequence[Nest]:
         return [nest]
     sizes, at = tuple(size for _, size in kept), tuple(Affine.of(name) for name, _ in kept)
     sums = core.buffer.beside(Role.SUMS, f".sums{number}", shape=sizes)
-    summing = replace(nest, tests=(), core=Update(sums, at, core.op, core.value))
+    guards = tuple(test for test in nest.tests if test.index not in core.at)
+    summing = replace(nest, tests=guards, core=Update(sums, at, core.op, core.value))
     what = contraction_of(summing)
     if what is None or what.why or what.points < points or core.buffer in [one.buffer for one in reads(core.value)]:
         return [nest]

@@ -14,6 +14,9 @@
 
 A variance has sums there of how far values are from the first, and their squares: one division in all. Where a lane's
 values come one after another, the largest need not be told from one at an earlier position.
+
+The first value is computed twice, and what else the loop does with it is done once: nothing that values are computed
+from may be written in the loop.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.affine import Affine
+from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of, stored
 from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.walk import map_scalars, rewritten, substituted
+from weft.loops.walk import map_scalars, parts, reads, rewritten, substituted
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import digits, fields, is_float
 from weft.ops.monoid import ShortCut, over_numbers
@@ -40,7 +44,15 @@ def short_cut(loop: For, found: Set) -> ShortCut | None:
     numbers = [one.value if isinstance(one, Cast) else one for one in value.args]
     places = [one for one in numbers if isinstance(one, Affine)]
     in_order = all(one.coefficient(loop.loop) > 0 for one in places)
+    if not _is_repeatable(loop):
+        return None
     return cut if in_order and (not cut.narrow or any(map(_is_wider, value.args))) else None
+
+
+def _is_repeatable(loop: For) -> bool:
+    """May the values of an iteration be computed twice: does the loop write nothing that they are computed from?"""
+    values = (part for stmt in loop.body if isinstance(stmt, Let | Set) for part in parts(stmt))
+    return effects(loop.body).buffers.isdisjoint(one.buffer for value in values for one in reads(value))
 
 
 def _is_wider(scalar: Scalar) -> bool:
@@ -103,7 +115,8 @@ class _ShortAccumulation:
             numbers = *self._accumulated(cell), *self._near(value), *_numbers(self.first)
             return self._made(self.cut.taken, numbers)
 
-        body = [(old, map_scalars(old, moved)) for old in self.loop.body]
+        once = [one for one in self.loop.body if cell is not None or isinstance(one, Let | Set)]
+        body = [(old, map_scalars(old, moved)) for old in once]
         return tuple(taking(one) if old is self.found else one for old, one in body)
 
     def _joined(self, one: Affine, other: Affine) -> Stmt:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.affine import Affine
+from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Cast, Inside, Read, Store
 from weft.loops.walk import Loop
 from weft.ops import Call, Num, Scalar
-from weft.ops.dtypes import is_float
+from weft.ops.dtypes import is_float, limits
 
 #: The types that hold any index of a tensor.
 _WIDE = ("int32", "int64", "uint32", "uint64")
@@ -191,7 +192,21 @@ def hidden(scalar: Scalar) -> Visible | None:
 
 
 def whole_index(scalar: Scalar) -> Affine | None:
-    """A whole number as an affine form of indices: they are small enough for any type but truth values."""
+    """A whole number as an affine form of indices: they are small enough for any type but truth values.
+
+    Below 0 an unsigned type has none of them.
+    """
+    found = _index_form(scalar)
+    signed = isinstance(scalar, Affine | Num) or limits(dtype_of(scalar))[0] < 0
+    return found if found is None or signed or _is_natural(found) else None
+
+
+def _is_natural(form: Affine) -> bool:
+    """Is a form of indices, which are not negative, not negative either?"""
+    return form.offset >= 0 and all(step >= 0 for step, _ in form.terms)
+
+
+def _index_form(scalar: Scalar) -> Affine | None:
     match scalar:
         case Affine():
             return scalar

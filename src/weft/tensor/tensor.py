@@ -397,6 +397,9 @@ class Tensor:
     def __float__(self) -> float:
         raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
 
+    def __int__(self) -> int:
+        raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
+
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise not_pickled(f"tensor `{self.label}`")
 
