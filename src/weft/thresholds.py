@@ -13,14 +13,15 @@ from weft.public import public_constructor
 class Thresholds:
     """The lines that passes draw, as they were found best: `wf.CompileOptions(thresholds=wf.Thresholds(tile_rows=6))`.
 
-    **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; one of
-    so few rows as `few_rows_vectors` has numbers, the first for one row, has that many vectors. Along sums it has
-    half as many rows times `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on
-    columns are packed. Where their sums do not fit into one panel, `group_tiles` tiles share it before the next block
-    of sums; of several loops over rows, all rows do if they are no more than `group_rows`. Rows that are packed are so
-    for `group_panels` panels, `packed_strips` strips of them at once. From `look_rows` rows on a tile looks first
-    whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows,
-    columns and sums has work for tiles in every iteration of a loop around it.
+    **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; where
+    `few_tiles` or less do that are taller, it has `tall_tile_rows`. One of so few rows as `few_rows_vectors` has
+    numbers, the first for one row, has that many vectors. Along sums it has half as many rows times `dot_columns`,
+    `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed. Where their sums
+    do not fit into one panel, `group_tiles` tiles share it before the next block of sums; of several loops over rows,
+    all rows do if they are no more than `group_rows`. Rows that are packed are so for `group_panels` panels,
+    `packed_strips` strips of them at once. From `look_rows` rows on a tile looks first whether all terms of an extremum
+    are numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows, columns and sums has work for
+    tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
     shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
@@ -55,6 +56,8 @@ class Thresholds:
 
     tile_rows: int = 8
     tile_vectors: int = 2
+    tall_tile_rows: int = 10
+    few_tiles: int = 4
     few_rows_vectors: tuple[int, ...] = (8, 4, 3, 3)
     dot_columns: int = 4
     dot_row_columns: int = 8
@@ -116,7 +119,14 @@ class Thresholds:
 #: The least that numbers may be, where that is not 1: several lanes are a loop.
 _LEAST = {"nested_lanes": 2}
 #: The most that numbers may be: tiles are written out, and lanes add up a bounded number of terms.
-_MOST = {"tile_rows": 64, "tile_vectors": 8, "few_rows_vectors": 8, "dot_columns": 64, "dot_row_columns": 64}
+_MOST = {
+    "tile_rows": 64,
+    "tall_tile_rows": 64,
+    "tile_vectors": 8,
+    "few_rows_vectors": 8,
+    "dot_columns": 64,
+    "dot_row_columns": 64,
+}
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
 _MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.

@@ -91,12 +91,17 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
             (160, 176, 480),
             "panels, copied strips of rows by 8, groups of 32 tiles by 8 panels, parts of 69",
         ),
-        ("ki;kj=>ij", (64, 80, 480), f"left i; right j; sums k {TILES}, parts of 69, then along columns"),
+        (
+            "ki;kj=>ij",
+            (64, 80, 480),
+            f"left i; right j; sums k {TILES}, copied panels, parts of 69, then along columns",
+        ),
         ("kil;klj=>ij", (64, 80, 784, 16), f"{TILES}, copied panels of 196, groups of 32 tiles, parts of 64 by 14"),
         ("kil;klj=>ij", (64, 80, 16, 784), f"{TILES}, copied panels of 4, groups of 32 tiles, parts of 64 by 14"),
         ("hik;jk=>ihj", (64, 80, 12000, 0, 3), f"left h, i; right j; sums k {TILES}, transposed panels of 4000, parts"),
         ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 1 row by 5 vectors of 16, then along columns on vectors"),
-        ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 7 rows by 2 vectors of 16, then along columns on vectors"),
+        ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 9 rows by 2 vectors of 16, then along columns on vectors"),
+        ("ik;kj=>ij", (41, 80, 48), "sums k in tiles of 7 rows by 2 vectors of 16, then along columns on vectors"),
     ],
 )
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
@@ -199,7 +204,7 @@ def parts(staged: Staged) -> tuple[Read, Read]:
 def test_what_pays_depends_on_the_machine() -> None:
     """A panel, where the second cache does not hold the columns."""
     staged = contraction("ik;kj=>ij", i=999, j=999, k=999)
-    here, roomy = (best_tile(staged, on(caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
+    here, roomy = (best_tile(staged, on(caches=(1 << 15, size), strided_steps=0.001)) for size in (1 << 20, 1 << 24))
     assert here is not None
     assert roomy is not None
     assert "panel" in show(Program((here,)))
@@ -215,7 +220,24 @@ def shape_of(staged: Staged, options: CompileOptions) -> Tile:
 
 def test_a_panel_pays_from_so_many_rows_on() -> None:
     staged = contraction("ik;kj=>ij", i=700, j=999, k=999)
-    assert [shape_of(staged, DEFAULTS.but(pack_rows=rows)).panel for rows in (1332, 1333)] == ["copied", ""]
+    meanwhile = on(strided_steps=0.001)
+    assert [shape_of(staged, meanwhile.but(pack_rows=rows)).panel for rows in (1332, 1333)] == ["copied", ""]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sums", "panel"),
+    [
+        (64, 500, 128, ""),
+        (64, 500, 300, "copied"),  # of three lines each, more than the first cache holds
+        (64, 512, 128, "copied"),  # half a way apart: there is a place for one in ten
+        (64, 512, 12, ""),
+        (10, 512, 128, ""),  # one tile of rows
+    ],
+)
+def test_columns_are_packed_whose_lines_the_first_cache_loses(rows: int, columns: int, sums: int, panel: str) -> None:
+    staged = contraction("ik;kj=>ij", i=rows, j=columns, k=sums)
+    assert shape_of(staged, DEFAULTS).panel == panel
+    assert not shape_of(staged, on(strided_steps=0.001)).panel  # where they come in time
 
 
 def test_short_sums_are_unrolled() -> None:
@@ -232,7 +254,7 @@ def test_vectors_lie_along_the_sums_where_loads_are_cheap_and_transposing_is_not
 @pytest.mark.parametrize(
     ("text", "rows", "usual", "facts", "other"),
     [
-        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001, "line_steps": 0.001}, "transposed"),
+        ("ki;jk=>ij", 64, "copied", {"transpose_steps": 0.001, "line_steps": 0.001}, "transposed"),
         ("ik;kj=>ij", 700, "copied", {"copy_steps": 50.0}, "transposed"),
     ],
 )

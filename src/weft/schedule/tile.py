@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from math import inf, prod
+from math import gcd, inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
@@ -279,7 +279,24 @@ def _repays(parts: Parts, options: CompileOptions) -> bool:
     deep = points(parts.sums) * _row_bytes(options) > cache // 2
     if points(parts.sums[1:]) > _deepest(options):
         return False
-    return rows >= options.thresholds.packed_tiles * options.thresholds.tile_rows and (far or deep)
+    many = rows >= options.thresholds.packed_tiles * options.thresholds.tile_rows
+    return (many and (far or deep)) or _loses_lines(parts, options)
+
+
+def _loses_lines(parts: Parts, options: CompileOptions) -> bool:
+    """Does it take longer to load the columns of a tile again for each tile of rows, than to pack them?
+
+    They are where the first cache does not hold their lines, or has no place for so many that are as far apart.
+    """
+    machine, itemsize = options.machine, numpy_type(parts.total.dtype).itemsize
+    steps = [abs(_stride(parts.factors[1], one)) * itemsize for one in parts.sums]
+    lines = -(-_row_bytes(options) // machine.line_bytes) + 1  # they begin anywhere
+    apart = max(gcd(*steps, machine.way_bytes), machine.line_bytes)
+    places = machine.caches[0] * min(1.0, lines * machine.line_bytes / apart)
+    if points(parts.sums) * lines * machine.line_bytes <= places:
+        return False
+    again = -(-points(parts.left) // _most_rows(options, 0, parts.left[-1][1] if parts.left else 1)) - 1
+    return again * lines * machine.strided_steps > machine.copy_steps * _row_bytes(options) / itemsize
 
 
 def _scattered_rows(parts: Parts, machine: Machine) -> bool:
@@ -353,7 +370,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
     usual = min(usual * narrow, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)
-    most = _most_rows(options, min(usual, thresholds.tile_vectors * narrow))
+    most = _most_rows(options, min(usual, thresholds.tile_vectors * narrow), 0 if tile.dot else size)
     tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
@@ -370,10 +387,15 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     return _grouped(parts, tile, options)
 
 
-def _most_rows(options: CompileOptions, vectors: int) -> int:
-    """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare."""
-    wide = max(vectors, options.thresholds.tile_vectors)
-    return max(1, min(options.thresholds.tile_rows, (options.machine.registers - wide - 2) // wide))
+def _most_rows(options: CompileOptions, vectors: int, size: int) -> int:
+    """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare.
+
+    Of so few rows that fewer tiles do, these are taller.
+    """
+    thresholds, wide = options.thresholds, max(vectors, options.thresholds.tile_vectors)
+    held = max(1, (options.machine.registers - wide - 2) // wide)
+    usual, tall = min(thresholds.tile_rows, held), min(thresholds.tall_tile_rows, held)
+    return tall if -(-size // tall) < min(-(-size // usual), thresholds.few_tiles + 1) else usual
 
 
 def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:

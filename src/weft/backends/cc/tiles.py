@@ -18,6 +18,7 @@ from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
 from weft.loops.nests import stride_of
+from weft.loops.product_legality import lies_along
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
@@ -307,15 +308,28 @@ class Tiles:
         if self.tile.panel == "transposed":
             body = self._transposed(side)
         else:
-            count, zeros = wide, Lines()
-            if self.widths != ["wide"]:
-                count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
-                zeros = loop("c", count, wide, ["panel[c] = 0;"])
-            row = [f"panel[c] = {self._value(side, 'c')};"]
-            body = [simd(), *loop("c", "0", count, row), *zeros, f"panel += {wide};"]
+            body = [*self._row_copied(side), f"panel += {wide};"]
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def _row_copied(self, side: Side) -> Lines:
+        """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
+        assert side.loop is not None
+        wide, one_by_one = f"{self.name}_wide", [f"panel[c] = {self._value(side, 'c')};"]
+        count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
+        whole = [simd(), *loop("c", "0", wide, one_by_one)]
+        if lies_along(side.factor, side.loop, self.parts.total.dtype):
+            whole = unrolled("v", self.tile.vectors, lambda v: [self._vector_copied(side, f"{v} * {self.name}_lanes")])
+        if self.widths == ["wide"]:
+            return whole
+        part = [simd(), *loop("c", "0", count, one_by_one), *loop("c", count, wide, ["panel[c] = 0;"])]
+        if len(self.widths) == 1:
+            return part
+        return [f"if (columns == {wide}) {{", *indented(whole), "} else {", *indented(part), "}"]
+
+    def _vector_copied(self, side: Side, at: str) -> str:
+        return f"*({self.vector} *)(panel + {at}) = *(const {self.vector} *)&{self._value(side, at)};"
 
     def _transposed(self, side: Side) -> Lines:
         """Columns into a panel, as many of the last sums at once as lie one after another in each column."""
