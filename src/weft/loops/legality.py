@@ -55,7 +55,7 @@ from weft.loops.walk import (
     around,
     body_of,
     everything,
-    free,
+    mentioned,
     own_accesses,
     parts,
     perfect,
@@ -356,7 +356,7 @@ def _jam(how: Jam, found: _Annotated) -> str:
     lets, inner, update = added
     if any(not isinstance(index, Affine) or len(index.terms) > 1 for index in update.at):
         return "its cells are not indexed by one loop each"
-    moving = {name for index in update.at for name in free(index)}
+    moving = mentioned(*update.at)
     if not moving.issuperset(inner) or moving.intersection(name for name, _ in found.loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
     values = [*(one.value for one in lets), update.value]

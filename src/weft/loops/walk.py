@@ -6,9 +6,10 @@
     walk, distinct                every scalar in one; in several, each once
     everything, scoped            every statement; every statement with what is around it
     rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
-    map_scalars                   all scalars of a statement
+    map_scalars, block_at         all scalars of a statement; a block with loops replaced by indices
     around, perfect               loops put around a block; a block taken out of its loops
     top_down, bottom_up           statements by a rule
+    free, mentioned               the loops that scalars mention, as often as they do; each once
     retargeted, rename            cells moved; loops and variables called differently
     own_accesses, accesses        which cells are read and written
 
@@ -155,6 +156,11 @@ def free(scalar: Scalar) -> list[str]:
     return [name for one in walk(scalar) if isinstance(one, Affine) for _, name in one.terms]
 
 
+def mentioned(*scalars: Scalar) -> set[str]:
+    """The loops and static indices that scalars mention."""
+    return {name for one in scalars for name in free(one)}
+
+
 def depth(scalar: Scalar) -> int:
     """How deep a scalar is nested, which may be deeper than the language allows."""
     deepest, level = 0, [scalar]
@@ -244,6 +250,11 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
         if isinstance(stmt, BLOCKS):
             rest += stmt.body[::-1]
     return found
+
+
+def block_at(body: Sequence[Stmt], values: Mapping[str, Affine]) -> Body:
+    """A block with loops around it replaced by affine indices."""
+    return tuple([map_scalars(one, lambda scalar: substituted(scalar, values)) for one in body])
 
 
 def map_scalars(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from weft.affine import AccessMap, Affine, injective
+from weft.affine import AccessMap, Affine, are_affine, injective
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read, Store
-from weft.loops.walk import Loop, free
+from weft.loops.walk import Loop, free, mentioned
 from weft.ops import OPS
 
 
@@ -73,15 +73,15 @@ def _telling_apart(nest: Nest) -> set[str]:
 
 def _is_affine(nest: Nest) -> bool:
     """Do loops alone say which cells are written, and no data?"""
-    return all(isinstance(one, Affine) for one in nest.core.at)
+    return are_affine(nest.core.at)
 
 
 def sums_inside(nest: Nest) -> bool:
     """Is every cell finished before the next is begun, as an accumulation in a variable must be?"""
-    mentioned = {name for one in nest.core.at for name in free(one)}
+    moving = mentioned(*nest.core.at)
     summing = False
     for name, _ in nest.own_loops:
-        if name not in mentioned:
+        if name not in moving:
             summing = True
         elif summing:
             return False

@@ -21,7 +21,7 @@ from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import everything, map_scalars, parts, rewritten, substituted, variables, walk
+from weft.loops.walk import block_at, everything, parts, rewritten, variables, walk
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
 from weft.optimise.dead_code import eliminate_dead_code
@@ -202,8 +202,7 @@ class _Walk:
 
     def _loop(self, stmt: For) -> None:
         if stmt.size == 1:
-            only = {stmt.loop: Affine(())}
-            self.statements([map_scalars(one, lambda scalar: substituted(scalar, only)) for one in stmt.body])
+            self.statements(block_at(stmt.body, {stmt.loop: Affine()}))
         elif stmt.size:
             ranges = {**self.block.ranges, stmt.loop: stmt.size}
             self._forget_changes(stmt.body)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.affine import AccessMap, Affine, injective
+from weft.affine import AccessMap, Affine, are_affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.interp.blocks import run_block
 from weft.loops.interp.values import Array, Env, Memory, cells_of, combination, evaluated, updated
@@ -176,7 +176,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), shape)
     mentioned = {name for index in stmt.at if isinstance(index, Affine) for _, name in index.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
-    affine = all(isinstance(index, Affine) for index in stmt.at)
+    affine = are_affine(stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
         values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
     cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
