@@ -51,6 +51,7 @@ from weft.loops.semiring import is_accumulation
 from weft.loops.sites import Site, separated, sites
 from weft.loops.streams import LINE_BYTES, bypassing, fetched_by
 from weft.loops.walk import (
+    WRITING,
     Loop,
     around,
     body_of,
@@ -135,7 +136,7 @@ def beside_threads(stmt: Stmt) -> str:
 
 def _stores_outside(body: Sequence[Stmt]) -> bool:
     own = [one for one in body if not on_threads(one)[0]]
-    return any(isinstance(one, Store | Update | Fill) or _stores_outside(body_of(one)) for one in own)
+    return any(isinstance(one, WRITING) or _stores_outside(body_of(one)) for one in own)
 
 
 # Dependences

@@ -48,6 +48,8 @@ from weft.ops import Call, Scalar
 Body: TypeAlias = tuple[Stmt, ...]
 #: The statements that have others inside.
 BLOCKS = (For, If, Remark, Staged)
+#: The statements that write memory, all of which have a `buffer`.
+WRITING = (Store, Update, Fill)
 #: The scalars that have others inside.
 INNER = frozenset({Call, Read, Cast})
 #: A loop: its name and size.
@@ -381,7 +383,7 @@ def buffers_of(program: Program) -> tuple[Buffer, ...]:
     """Every buffer a program reads or writes, in order of first mention."""
     found: dict[Buffer, None] = {}
     for stmt in everything(program.body):
-        if isinstance(stmt, Store | Update | Fill):
+        if isinstance(stmt, WRITING):
             found[stmt.buffer] = None
         found |= {one.buffer: None for part in parts(stmt) for one in reads(part)}
     return tuple(found)

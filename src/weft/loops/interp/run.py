@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -58,6 +58,8 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             env[local][0] = evaluated(value, memory, env)
         case Remark(body=body) | Staged(body=body):
             _walk_all(body, memory, dict(env))
+        case _:
+            assert_never(stmt)
 
 
 def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
