@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from weft.gc_pause import gc_paused
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
@@ -254,7 +255,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         with LOADING:
-            return _loaded(name, _HOME[name])
+            return gc_paused(lambda: _loaded(name, _HOME[name]))
     from weft.habits import no_name
     from weft.public import theirs
 

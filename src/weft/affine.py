@@ -175,6 +175,11 @@ class Affine(Scalar):
         return " + ".join(terms).replace("+ -", "- ")
 
 
+def are_affine(indices: Iterable[Scalar]) -> bool:
+    """Is each of some indices an affine one?"""
+    return all(isinstance(one, Affine) for one in indices)
+
+
 def _collected(terms: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
     """Terms with one for each name, in the order of first mention, and none that is zero."""
     found: dict[str, int] = {}

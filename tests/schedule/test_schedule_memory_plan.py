@@ -33,7 +33,7 @@ from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
 from weft.schedule.in_place import coalesced, takes_over
-from weft.schedule.memory_plan import ALIGNMENT, MemoryPlan, planned, size_of
+from weft.schedule.memory_plan import ALIGNMENT, MemoryPlan, planned
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
 X, Y = floats(8, "x", 4, 4), floats(9, "y", 4, 4)
@@ -51,7 +51,7 @@ def turned(new: Buffer, old: Buffer) -> Kernel:
 def views(plan: MemoryPlan, arena: np.ndarray) -> dict[Buffer, np.ndarray]:
     """The planned buffers as parts of an arena."""
     return {
-        one: arena[offset : offset + size_of(one)].view(numpy_type(one.dtype)).reshape(one.shape)
+        one: arena[offset : offset + one.bytes].view(numpy_type(one.dtype)).reshape(one.shape)
         for one, offset in plan.offsets.items()
     }
 
@@ -61,18 +61,18 @@ def check_apart(plan: MemoryPlan) -> None:
     chains = {one: _origin(one, plan.shares) for one in plan.offsets}
     for one, offset in plan.offsets.items():
         assert offset % ALIGNMENT == 0
-        assert 0 <= offset <= plan.size - size_of(one)
+        assert 0 <= offset <= plan.size - one.bytes
         for other, there in plan.offsets.items():
             alive = plan.lives[one][0] <= plan.lives[other][1] and plan.lives[other][0] <= plan.lives[one][1]
-            overlap = offset < there + size_of(other) and there < offset + size_of(one)
+            overlap = offset < there + other.bytes and there < offset + one.bytes
             assert one == other or not (alive and overlap) or chains[one] == chains[other]
     assert plan.peak <= plan.size <= plan.separate
 
 
 def _sharing(buffer: Buffer, plan: MemoryPlan) -> list[Buffer]:
     """Those that lie where a buffer lies, at whatever time."""
-    start, end = plan.offsets[buffer], plan.offsets[buffer] + size_of(buffer)
-    return [one for one, at in plan.offsets.items() if one != buffer and at < end and start < at + size_of(one)]
+    start, end = plan.offsets[buffer], plan.offsets[buffer] + buffer.bytes
+    return [one for one, at in plan.offsets.items() if one != buffer and at < end and start < at + one.bytes]
 
 
 def _origin(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
@@ -258,7 +258,7 @@ def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]], own_by
     found = planned([Kernel((), tuple(body)) for body in bodies], [Y], own_bytes=own_bytes)
     check_apart(found)
     assert len(found.offsets) == len(spans)
-    sizes = {one: -(-size_of(one) // ALIGNMENT) * ALIGNMENT for one in found.offsets}
+    sizes = {one: -(-one.bytes // ALIGNMENT) * ALIGNMENT for one in found.offsets}
     smallest = sorted(sizes, key=lambda one: sizes[one])
     for one, own in zip(smallest, accumulate(sizes[one] for one in smallest), strict=True):
         assert own > own_bytes or not _sharing(one, found)

@@ -249,6 +249,10 @@ class _Inference:
     def __init__(self, cells: list[Precision], rules: list[TypeRule]) -> None:
         self.types = {cell: cell.least for cell in cells}
         self.rules = rules
+        self.readers: dict[Precision, dict[TypeRule, None]] = {}  # the rules whose operand a cell is
+        for rule in rules:
+            for _, cell in rule.operands:
+                self.readers.setdefault(cell, {})[rule] = None
         self.rising = OrderedDict.fromkeys(rules)
         self.taking = dict.fromkeys(rules)
         self.unheard: dict[TypeRule, None] = {}  # what must wait until bounds speak
@@ -340,7 +344,7 @@ class _Inference:
             if self.types[cell] != before:
                 if speaker is not None and speaker is not cell:
                     self.speakers[cell] = speaker
-                self.rising |= dict.fromkeys(cell.rules)
+                self.rising |= self.readers.get(cell, {})
                 self.taking |= dict.fromkeys(cell.rules)
 
     def _check(self, rule: TypeRule) -> None:

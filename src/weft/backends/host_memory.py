@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Literal
 
@@ -41,11 +40,11 @@ class HostMemory:
 
     def allocate(self, buffer: Buffer, device: int) -> Array:
         dtype = numpy_type(buffer.dtype)
-        return aligned(math.prod(buffer.shape) * dtype.itemsize).view(dtype).reshape(buffer.shape)
+        return aligned(buffer.bytes).view(dtype).reshape(buffer.shape)
 
     def view(self, block: Array, buffer: Buffer, offset: int) -> Array:
         dtype = numpy_type(buffer.dtype)
-        return block[offset : offset + math.prod(buffer.shape) * dtype.itemsize].view(dtype).reshape(buffer.shape)
+        return block[offset : offset + buffer.bytes].view(dtype).reshape(buffer.shape)
 
     def adopt(self, buffer: Buffer, array: Array, device: int) -> Array | None:
         if not (array.flags.c_contiguous and array.flags.aligned):

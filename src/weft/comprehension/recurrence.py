@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from weft.affine import Affine
+from weft.affine import are_affine
 from weft.assign.explicit import as_affine
 from weft.assign.iteration_order import iteration_order
 from weft.comprehension.accesses import Accesses
@@ -48,7 +48,7 @@ def check_recurrence(loops: Loops, known: Known, types: Mapping[str, str]) -> It
     at = tuple(_affine(scalar(one), known) for one in statement.at)
     for read in own:
         cells = [_affine(scalar(one), known) for one in read.subscripts]
-        if not all(isinstance(one, Affine) for one in cells):
+        if not are_affine(cells):
             yield _unproved(read, statement_text=show_left(statement), why="its subscripts are not sums of indices")
             return
     every = [[_affine(scalar(one), known) for one in read.subscripts] for read in own]

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Cast, Inside, Local, Read, Store, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, Semiring, is_tiled
-from weft.loops.walk import Loop, free, reads, walk
+from weft.loops.walk import Loop, free, mentioned, reads, walk
 from weft.ops import OPS, Call, Num, Scalar, where
 from weft.ops.dtypes import is_float
 
@@ -97,7 +97,7 @@ def contraction_of(nest: Nest) -> Contraction | None:
     if (combination := _combination(nest.core.value) if gated is None else gated[1]) is None:
         return None
     op, combined, (one, other) = nest.core.op, combination.op, combination.args
-    indexed = {name for index in nest.core.at for name in free(index)}
+    indexed = mentioned(*nest.core.at)
     groups: dict[str, list[Loop]] = {"batch": [], "left": [], "right": [], "sums": []}
     kinds = {(True, False): "left", (False, True): "right"}
     used = set(free(one)), set(free(other))
@@ -170,11 +170,11 @@ def _obstacle(one: Contraction, core: Store | Update, gathers: bool = False) -> 
             return "a factor is computed, and used once"
     loops = {name for name, _ in one.kept}
     moving = [[name for name in free(index) if name in loops] for index in core.at]
-    if any(not isinstance(index, Affine) for index in core.at) or any(len(some) > 1 for some in moving):
+    if not are_affine(core.at) or any(len(some) > 1 for some in moving):
         return "its cells are not indexed by one loop each"
     if sum(map(len, moving)) > len(loops):
         return "its cells lie on a diagonal"
-    known = {name for factor in one.factors for name in free(factor)}
+    known = mentioned(*one.factors)
     idle = [name for name, _ in one.batch if name not in known]
     return f"no factor depends on `{idle[0]}`" if idle else ""
 

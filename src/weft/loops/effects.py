@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from weft.affine import Affine
-from weft.loops.nodes import Buffer, Fill, For, Let, Local, Set, Stmt, Store, Update
-from weft.loops.walk import Cell, accesses, everything, parts, reads, walk
+from weft.loops.nodes import Buffer, For, Let, Local, Set, Stmt
+from weft.loops.walk import WRITING, Cell, accesses, everything, parts, reads, walk
 from weft.ops import OPS, Call, Scalar
 
 
@@ -23,13 +23,12 @@ def effects(body: Sequence[Stmt]) -> Effects:
     """What a block and the blocks inside it change."""
     found = Effects(set(), set(), set())
     for stmt in everything(body):
-        match stmt:
-            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
-                found.buffers.add(buffer)
-            case Set(local=local):
-                found.sets.add(local)
-            case Let(local=local):
-                found.lets.add(local)
+        if isinstance(stmt, WRITING):
+            found.buffers.add(stmt.buffer)
+        elif isinstance(stmt, Set):
+            found.sets.add(stmt.local)
+        elif isinstance(stmt, Let):
+            found.lets.add(stmt.local)
     return found
 
 

@@ -51,11 +51,12 @@ from weft.loops.semiring import is_accumulation
 from weft.loops.sites import Site, separated, sites
 from weft.loops.streams import LINE_BYTES, bypassing, fetched_by
 from weft.loops.walk import (
+    WRITING,
     Loop,
     around,
     body_of,
     everything,
-    free,
+    mentioned,
     own_accesses,
     parts,
     perfect,
@@ -135,7 +136,7 @@ def beside_threads(stmt: Stmt) -> str:
 
 def _stores_outside(body: Sequence[Stmt]) -> bool:
     own = [one for one in body if not on_threads(one)[0]]
-    return any(isinstance(one, Store | Update | Fill) or _stores_outside(body_of(one)) for one in own)
+    return any(isinstance(one, WRITING) or _stores_outside(body_of(one)) for one in own)
 
 
 # Dependences
@@ -356,7 +357,7 @@ def _jam(how: Jam, found: _Annotated) -> str:
     lets, inner, update = added
     if any(not isinstance(index, Affine) or len(index.terms) > 1 for index in update.at):
         return "its cells are not indexed by one loop each"
-    moving = {name for index in update.at for name in free(index)}
+    moving = mentioned(*update.at)
     if not moving.issuperset(inner) or moving.intersection(name for name, _ in found.loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
     values = [*(one.value for one in lets), update.value]

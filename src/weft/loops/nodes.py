@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import prod
 from typing import Any, TypeAlias
 
 from weft.affine import Affine
@@ -49,6 +50,7 @@ from weft.loops.how import (
     Vector as Vector,
 )
 from weft.ops import Scalar
+from weft.ops.dtypes import numpy_type
 
 #: How deep scalars may be nested.
 DEEPEST = 64
@@ -92,6 +94,11 @@ class Buffer:
 
     def __hash__(self) -> int:
         return self.id
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return prod(self.shape) * numpy_type(self.dtype).itemsize
 
     def beside(self, role: Role, suffix: str = "", **changes: Any) -> Buffer:
         """Memory for a purpose of this buffer, like it but for what is said."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.effects import effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Buffer, Bypass, For, If, Read, Role, Stmt, Store
@@ -107,7 +107,7 @@ def piece_of(cell: Read, inner: dict[str, int]) -> MemoryStream | None:
     """The cells that loops inside make of one, if these follow each other."""
     names = {name for index in cell.at if isinstance(index, Affine) for name in index.names}
     strides = {name: stride_of(cell, name) for name in names}
-    if not all(isinstance(index, Affine) for index in cell.at) or None in strides.values():
+    if not are_affine(cell.at) or None in strides.values():
         return None
     cells = 1
     for stride, size in sorted((strides[name] or 0, size) for name, size in inner.items() if name in names):

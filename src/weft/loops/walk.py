@@ -6,9 +6,10 @@
     walk, distinct                every scalar in one; in several, each once
     everything, scoped            every statement; every statement with what is around it
     rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
-    map_scalars                   all scalars of a statement
+    map_scalars, block_at         all scalars of a statement; a block with loops replaced by indices
     around, perfect               loops put around a block; a block taken out of its loops
     top_down, bottom_up           statements by a rule
+    free, mentioned               the loops that scalars mention, as often as they do; each once
     retargeted, rename            cells moved; loops and variables called differently
     own_accesses, accesses        which cells are read and written
 
@@ -47,6 +48,8 @@ from weft.ops import Call, Scalar
 Body: TypeAlias = tuple[Stmt, ...]
 #: The statements that have others inside.
 BLOCKS = (For, If, Remark, Staged)
+#: The statements that write memory, all of which have a `buffer`.
+WRITING = (Store, Update, Fill)
 #: The scalars that have others inside.
 INNER = frozenset({Call, Read, Cast})
 #: A loop: its name and size.
@@ -155,6 +158,11 @@ def free(scalar: Scalar) -> list[str]:
     return [name for one in walk(scalar) if isinstance(one, Affine) for _, name in one.terms]
 
 
+def mentioned(*scalars: Scalar) -> set[str]:
+    """The loops and static indices that scalars mention."""
+    return {name for one in scalars for name in free(one)}
+
+
 def depth(scalar: Scalar) -> int:
     """How deep a scalar is nested, which may be deeper than the language allows."""
     deepest, level = 0, [scalar]
@@ -244,6 +252,11 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
         if isinstance(stmt, BLOCKS):
             rest += stmt.body[::-1]
     return found
+
+
+def block_at(body: Sequence[Stmt], values: Mapping[str, Affine]) -> Body:
+    """A block with loops around it replaced by affine indices."""
+    return tuple([map_scalars(one, lambda scalar: substituted(scalar, values)) for one in body])
 
 
 def map_scalars(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
@@ -370,7 +383,7 @@ def buffers_of(program: Program) -> tuple[Buffer, ...]:
     """Every buffer a program reads or writes, in order of first mention."""
     found: dict[Buffer, None] = {}
     for stmt in everything(program.body):
-        if isinstance(stmt, Store | Update | Fill):
+        if isinstance(stmt, WRITING):
             found[stmt.buffer] = None
         found |= {one.buffer: None for part in parts(stmt) for one in reads(part)}
     return tuple(found)

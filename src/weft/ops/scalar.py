@@ -128,6 +128,8 @@ def computed(expression: Scalar, leaf: Callable[[Scalar], T], call: Callable[[Ca
     """
     if not isinstance(expression, Call):
         return leaf(expression)
+    if not any(isinstance(arg, Call) for arg in expression.args):  # as most are: nothing to keep in order
+        return call(expression, [leaf(arg) for arg in expression.args])
     done: list[T] = []
     known: dict[int, T] = {}
     rest: list[tuple[Scalar, bool]] = [(expression, False)]

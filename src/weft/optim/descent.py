@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.assign import Code, comment
 from weft.errors import WeftError
-from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, own_node
+from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, decayed, own_node
 from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.elementary import sign
@@ -49,7 +49,7 @@ def sgd_one(
         raise WeftError("nesterov looks ahead along the momentum, and there is none", fix="write momentum=0.9 as well")
     with comment("sgd", p.label):
         delta = own_node(p, "sgd.delta", least=None)
-        delta[:] = p.grad + weight_decay * p if weight_decay else p.grad
+        delta[:] = decayed(p, weight_decay)
         if momentum:
             v = own_node(p, "sgd.momentum")
             v[:] = momentum * v + delta

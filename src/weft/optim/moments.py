@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weft.assign import Code, comment
-from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, length, own_node
+from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, decayed, length, own_node
 from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.functions import logical_and, maximum, sqrt, where
@@ -95,7 +95,7 @@ def adam_one(
     """Adam on one parameter: `wf.optim.adam_one(w, lr=1e-3)`."""
     _check(lr, beta1, beta2, eps, weight_decay)
     with comment("adam", p.label):
-        gradient = p.grad + weight_decay * p if weight_decay else p.grad
+        gradient = decayed(p, weight_decay)
         p -= lr * _step(_moments(p, "adam", gradient, beta1, beta2), eps, amsgrad)
 
 

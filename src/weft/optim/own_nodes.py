@@ -31,6 +31,11 @@ def own_node(
     return made
 
 
+def decayed(p: Tensor, weight_decay: float) -> Tensor:
+    """The gradient of a parameter, drawn towards zero as well."""
+    return p.grad + weight_decay * p if weight_decay else p.grad
+
+
 def squared_length(tensor: Tensor) -> Tensor:
     """The sum of the squares of all its values."""
     return einsum(_TOTAL, tensor * tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.assign import Code, comment
-from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, own_node
+from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, decayed, own_node
 from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.functions import maximum, sqrt
@@ -51,7 +51,7 @@ def rmsprop_one(
     check_from_zero(eps=eps, momentum=momentum, weight_decay=weight_decay)
     with comment("rmsprop", p.label):
         v, g = own_node(p, "rmsprop.v"), own_node(p, "rmsprop.g")
-        g[:] = p.grad + weight_decay * p if weight_decay else p.grad
+        g[:] = decayed(p, weight_decay)
         v[:] = beta * v + (1.0 - beta) * (g * g)
         spread = v
         if centered:
@@ -96,6 +96,6 @@ def adagrad_one(
     check_from_zero(initial=initial, eps=eps, weight_decay=weight_decay)
     with comment("adagrad", p.label):
         total, g = own_node(p, "adagrad.sum", init=initial), own_node(p, "adagrad.g")
-        g[:] = p.grad + weight_decay * p if weight_decay else p.grad
+        g[:] = decayed(p, weight_decay)
         total += g * g
         p -= lr * g / (sqrt(total) + eps)

@@ -24,7 +24,6 @@ from weft.loops.names import BlockNames, title
 from weft.loops.nodes import (
     Buffer,
     Cast,
-    Fill,
     For,
     If,
     Inside,
@@ -35,10 +34,8 @@ from weft.loops.nodes import (
     Set,
     Staged,
     Stmt,
-    Store,
-    Update,
 )
-from weft.loops.walk import children, map_scalars, walk, with_children
+from weft.loops.walk import WRITING, children, map_scalars, walk, with_children
 from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
@@ -102,10 +99,6 @@ class _Sharing:
                 new_set = Set(local, self._set(stmt, seen))
                 self._change([local])
                 return new_set
-            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
-                new = map_scalars(stmt, lambda scalar: self._scalar(scalar, seen))
-                self._change([buffer])
-                return new
             case For(loop=loop, size=size, body=body):
                 if seen:
                     self._change([loop, *_changes(body)])  # an iteration may follow another that has changed them
@@ -117,6 +110,10 @@ class _Sharing:
                 return Remark(text, self._inner(body, seen))
             case Staged():
                 return stmt  # it is finished
+            case _ if isinstance(stmt, WRITING):
+                new = map_scalars(stmt, lambda scalar: self._scalar(scalar, seen))
+                self._change([stmt.buffer])
+                return new
 
     def _inner(self, body: Sequence[Stmt], seen: _Seen) -> tuple[Stmt, ...]:
         lead, self.lead = self.lead, []

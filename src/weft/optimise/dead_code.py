@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.loops.nodes import Fill, For, If, Let, Local, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import Body, bottom_up, parts, scoped, variables
+from weft.loops.nodes import For, If, Let, Local, Remark, Set, Stmt
+from weft.loops.walk import WRITING, Body, bottom_up, parts, scoped, variables
 
 
 def eliminate_dead_code(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -36,7 +36,7 @@ def _used(body: Sequence[Stmt]) -> set[Local]:
         match stmt:
             case Let(local=local) | Set(local=local):
                 sources.setdefault(local, []).extend(mentioned)
-            case Store() | Update() | Fill():
+            case _ if isinstance(stmt, WRITING):
                 rest += mentioned
     used: set[Local] = set()
     while rest:

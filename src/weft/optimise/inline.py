@@ -16,7 +16,7 @@ from weft.affine import Affine
 from weft.loops.insert_casts import combine
 from weft.loops.nests import Nest, common_loops, fresh_identifier
 from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import Loop, around, free, rewritten, substituted
+from weft.loops.walk import Loop, around, mentioned, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.ops.trampoline import Steps, finished
@@ -173,7 +173,7 @@ class _Expansion:
         found = block.find((buffer, at))
         if found is not None:
             return found
-        home = block.home({name for one in at for name in free(one)}, self.static)
+        home = block.home(mentioned(*at), self.static)
         local = Local(fresh_identifier(buffer.name, self.names), buffer.dtype)
         for position, writer in enumerate(self.writers[buffer]):
             self.remarks |= dict.fromkeys(writer.remarks)

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.contraction import Contraction
+from weft.loops.legality import points
 from weft.loops.nests import Nest, common_loops
 from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
-from weft.loops.walk import Loop, free, substituted, walk
+from weft.loops.walk import Loop, free, mentioned, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
 from weft.optimise.distribute import comes_later
@@ -142,14 +143,13 @@ def _waits(machine: Machine, nest: Nest, buffer: Buffer, before: int) -> bool:
     if not before:
         return False
     alone, both = chain(nest.core.value, {}), chain(nest.core.value, {buffer: before})
-    points = prod(size for _, size in nest.loops)
-    return waiting_ns(machine, before, alone, both) * points > pass_ns(machine, buffer)
+    return waiting_ns(machine, before, alone, both) * points(nest.loops) > pass_ns(machine, buffer)
 
 
 def _length(nest: Nest) -> int:
     """The statements and operations that computing one cell of a nest takes."""
     calls = sum(isinstance(one, Call) for one in walk(nest.core.value))
-    indexed = {name for one in nest.core.at for name in free(one)}
+    indexed = mentioned(*nest.core.at)
     return 1 + calls + len(nest.tests) + sum(name not in indexed for name, _ in nest.loops)
 
 
@@ -266,8 +266,8 @@ class _Deciding:
 
     def _is_shared(self, product: Contraction) -> bool:
         """Has a contraction work for several threads?"""
-        points, machine = prod(size for _, size in product.loops), self.settings.machine
-        return machine.cores > 1 and 2e9 * points / machine.flops_per_s >= 2 * self.settings.chunk_ns
+        machine = self.settings.machine
+        return machine.cores > 1 and 2e9 * points(product.loops) / machine.flops_per_s >= 2 * self.settings.chunk_ns
 
     def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
         """How often a cell may be computed."""
@@ -311,7 +311,7 @@ class _Deciding:
         """Does a nest accumulate in a cell in many iterations of a loop, before which the cell got its first value?"""
         nest = self.uses.nests[index]
         own = nest.loops[common_loops(self.uses.nests[start], nest) : len(nest.shared)]
-        told = {name for one in nest.core.at for name in free(one)}
+        told = mentioned(*nest.core.at)
         return isinstance(nest.core, Update) and any(name not in told for name, _ in own)
 
     def _in_same_iteration(self, index: int, reader: int, solution: InverseAccess) -> bool:
@@ -441,7 +441,7 @@ class _Deciding:
 
 def _scatters(nest: Nest) -> bool:
     """Do values say where a nest writes?"""
-    return any(not isinstance(one, Affine) for one in nest.core.at)
+    return not are_affine(nest.core.at)
 
 
 def _sums_up(nest: Nest) -> bool:
@@ -465,7 +465,7 @@ def _of_another_iteration(nest: Nest, read: Read, writer: Nest) -> bool:
 def _reads_of_a_cell(inside: Sequence[Loop], read: Read, farthest: int, *, hoists: bool) -> int:
     """How many iterations of the loops around a read read the same cell, at most; `hoists`: not those of loops inside
     all that it mentions."""
-    names = {name for one in read.at for name in free(one)}
+    names = mentioned(*read.at)
     moving = [depth for depth, (name, _) in enumerate(inside, 1) if name in names]
     loops = inside[: max(moving, default=0)] if hoists else inside
     alone = {one.terms[0][1] for one in read.at if isinstance(one, Affine) and len(one.terms) == 1}
@@ -479,7 +479,7 @@ def _traced(read: Read, loops: Sequence[tuple[str, int]], farthest: int) -> int:
     """The most iterations of some loops, enumerated only so far, that read one cell."""
     counts: dict[tuple[int, ...], int] = {}
     names = [name for name, _ in loops]
-    fixed = {name for one in read.at for name in free(one)}.difference(names)
+    fixed = mentioned(*read.at).difference(names)
     moving = [one.without(fixed) for one in read.at if isinstance(one, Affine)]
     for point in product(*(range(min(size, farthest)) for _, size in loops)):
         at = dict(zip(names, point, strict=True))

@@ -42,13 +42,12 @@ from weft.loops.roundings import PARTS
 from weft.loops.walk import (
     Loop,
     around,
+    block_at,
     everything,
-    map_scalars,
     own_accesses,
     parts,
     perfect,
     reads,
-    substituted,
     top_down,
     variables,
 )
@@ -244,8 +243,7 @@ class SplitLoop:
             name, size = left.pop()
             inner = names.fresh(name)
             index = {name: Affine(((each, name), (1, inner)))}
-            moved = [map_scalars(one, lambda part: substituted(part, index)) for one in inside]
-            inside = [For(inner, each, tuple(moved))]
+            inside = [For(inner, each, block_at(inside, index))]
             left.append((name, size // each))
         return around(left, (self._started(), *inside, *self._joined()))
 
@@ -289,9 +287,7 @@ class SplitLoop:
 
     def _moved(self, index: Affine) -> tuple[Stmt, ...]:
         """The loop's body at an index."""
-        return tuple(
-            map_scalars(one, lambda part: substituted(part, {self.loop.loop: index})) for one in self.loop.body
-        )
+        return block_at(self.loop.body, {self.loop.loop: index})
 
     def _taking(self, index: Affine, first: bool = False) -> tuple[Stmt, ...]:
         """The loop's body at an index, whose values the lanes take, or begin with."""

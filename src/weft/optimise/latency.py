@@ -9,13 +9,11 @@ long for the same work. A buffer between two functions costs a pass over memory,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import children, everything
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar
-from weft.ops.dtypes import numpy_type
 
 
 def waiting_ns(machine: Machine, first: int, second: int, both: int) -> float:
@@ -27,7 +25,7 @@ def waiting_ns(machine: Machine, first: int, second: int, both: int) -> float:
 
 def pass_ns(machine: Machine, *buffers: Buffer) -> float:
     """What it takes to call a kernel that passes over some buffers."""
-    size = sum(prod(one.shape) * numpy_type(one.dtype).itemsize for one in buffers)
+    size = sum(one.bytes for one in buffers)
     return machine.call_ns + machine.transfer_ns(size)
 
 

@@ -9,46 +9,55 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from weft.affine import AccessMap, Affine, injective
+from weft.affine import AccessMap, Affine, are_affine, injective
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read, Store
-from weft.loops.walk import Loop, free
+from weft.loops.walk import Loop, free, mentioned
 from weft.ops import OPS
 
 
 def ordered(nest: Nest) -> Nest:
     """The nest with its loops in the best order for reading and writing memory."""
-    own = nest.own_loops
-    if len(own) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
+    if not _is_movable(nest):
         return nest
-    kept = [loop for loop in _by_axis(nest) if loop in own]
-    summed = [loop for loop in own if loop not in kept]
+    kept, summed = _kept_and_summed(nest)
     touched = [Read(nest.target, nest.core.at), *nest.reads]
     innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(touched, loop))
     outer = [loop for loop in [*kept, *summed] if loop != innermost]
-    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *_with_order_of(nest, (*outer, innermost))))
+    return _in_order(nest, (*outer, innermost))
 
 
 def sums_innermost(nest: Nest) -> Nest:
     """The nest with the loops of its cells outside, in memory order, its sums inside, the closest cells innermost."""
-    own = nest.own_loops
-    if len(own) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
+    if not _is_movable(nest):
         return nest
-    kept = [loop for loop in _by_axis(nest) if loop in own]
-    summed = [loop for loop in own if loop not in kept]
+    kept, summed = _kept_and_summed(nest)
     summed.sort(
         key=lambda loop: -min((abs(step) for one in nest.reads if (step := stride_of(one, loop[0]))), default=0)
     )
-    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *_with_order_of(nest, (*kept, *summed))))
+    return _in_order(nest, (*kept, *summed))
 
 
-def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    """The loops, where iterations may not run in any order: those that do not tell cells apart as they were."""
-    if is_reorderable(nest) and _is_affine(nest):
-        return loops
-    apart = _telling_apart(nest)
-    before = iter([loop for loop in nest.own_loops if loop[0] not in apart])
-    return tuple(loop if loop[0] in apart else next(before) for loop in loops)
+def _is_movable(nest: Nest) -> bool:
+    """Are there several loops, of which the values in a cell may be taken in another order?"""
+    return len(nest.own_loops) > 1 and (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable)
+
+
+def _kept_and_summed(nest: Nest) -> tuple[list[Loop], list[Loop]]:
+    """The loops of a nest's cells in memory order, and those of its sums."""
+    kept = [loop for loop in _by_axis(nest) if loop in nest.own_loops]
+    return kept, [loop for loop in nest.own_loops if loop not in kept]
+
+
+def _in_order(nest: Nest, loops: tuple[Loop, ...]) -> Nest:
+    """The nest with its loops so, but where iterations may not run in any order: those that do not tell cells apart as
+    they were.
+    """
+    if not (is_reorderable(nest) and _is_affine(nest)):
+        apart = _telling_apart(nest)
+        before = iter([loop for loop in nest.own_loops if loop[0] not in apart])
+        loops = tuple(loop if loop[0] in apart else next(before) for loop in loops)
+    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *loops))
 
 
 def is_reorderable(nest: Nest) -> bool:
@@ -73,15 +82,15 @@ def _telling_apart(nest: Nest) -> set[str]:
 
 def _is_affine(nest: Nest) -> bool:
     """Do loops alone say which cells are written, and no data?"""
-    return all(isinstance(one, Affine) for one in nest.core.at)
+    return are_affine(nest.core.at)
 
 
 def sums_inside(nest: Nest) -> bool:
     """Is every cell finished before the next is begun, as an accumulation in a variable must be?"""
-    mentioned = {name for one in nest.core.at for name in free(one)}
+    moving = mentioned(*nest.core.at)
     summing = False
     for name, _ in nest.own_loops:
-        if name not in mentioned:
+        if name not in moving:
             summing = True
         elif summing:
             return False

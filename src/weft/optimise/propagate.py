@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from weft.affine import Affine
 from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
 from weft.loops.names import BlockNames
-from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import everything, map_scalars, parts, rewritten, substituted, variables, walk
+from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Staged, Stmt, Store, Update
+from weft.loops.walk import block_at, everything, parts, rewritten, variables, walk
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
 from weft.optimise.dead_code import eliminate_dead_code
@@ -136,6 +137,11 @@ class _Walk:
                 inner = _Block(self.block.ranges, self.block.tests, dict(self.block.known))
                 self._write(Remark(text, self._inside(inner, body)))
                 self._forget_changes(body)
+            case Staged(body=body):
+                self._write(stmt)
+                self._forget_changes(body)
+            case _:
+                assert_never(stmt)
 
     def _write(self, stmt: Stmt) -> None:
         self.written += 1
@@ -202,8 +208,7 @@ class _Walk:
 
     def _loop(self, stmt: For) -> None:
         if stmt.size == 1:
-            only = {stmt.loop: Affine(())}
-            self.statements([map_scalars(one, lambda scalar: substituted(scalar, only)) for one in stmt.body])
+            self.statements(block_at(stmt.body, {stmt.loop: Affine()}))
         elif stmt.size:
             ranges = {**self.block.ranges, stmt.loop: stmt.size}
             self._forget_changes(stmt.body)

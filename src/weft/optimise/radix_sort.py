@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.effects import Effects, effects
 from weft.loops.insert_casts import stored
 from weft.loops.names import BlockNames
@@ -239,7 +239,7 @@ def _cell(scalar: Scalar) -> Read | None:
         and scalar.dtype == carrier(scalar.value.buffer.dtype)
     ):
         scalar = scalar.value
-    return scalar if isinstance(scalar, Read) and all(isinstance(one, Affine) for one in scalar.at) else None
+    return scalar if isinstance(scalar, Read) and are_affine(scalar.at) else None
 
 
 def _whole(scalar: Scalar) -> Scalar:

@@ -18,7 +18,7 @@ from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Cast, For, If, Inside, Program, Stmt, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS
-from weft.loops.walk import BLOCKS, Body, Loop, map_scalars, substituted, with_body
+from weft.loops.walk import BLOCKS, Body, Loop, block_at, with_body
 from weft.ops import Scalar
 
 _WIDE = "float32"
@@ -38,9 +38,7 @@ def _statement(stmt: Stmt, loops: tuple[Loop, ...], tests: tuple[Inside, ...], d
         case Update():
             return _rounded(Nest(loops, tests, stmt), dtype)
         case For(loop=loop, size=1, body=body):
-            once = {loop: Affine()}
-            plain = tuple(map_scalars(one, lambda scalar: substituted(scalar, once)) for one in body)
-            return with_body(stmt, _block(plain, loops, tests, dtype))
+            return with_body(stmt, _block(block_at(body, {loop: Affine()}), loops, tests, dtype))
         case For(loop=loop, size=size, body=body):
             return with_body(stmt, _block(body, (*loops, (loop, size)), tests, dtype))
         case If(tests=own, body=body):

@@ -39,13 +39,13 @@ from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.constants import neutral_of
 from weft.loops.contraction import contraction_of
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Inside, Read, Role, Store, Update
-from weft.loops.walk import free, reads, substituted
+from weft.loops.walk import mentioned, reads, substituted
 
 
 def gathering(nests: Sequence[Nest], points: int, rows: bool = False) -> list[Nest]:
@@ -58,9 +58,9 @@ def gathering(nests: Sequence[Nest], points: int, rows: bool = False) -> list[Ne
 def _summed_first(nest: Nest, points: int, number: int) -> Sequence[Nest]:
     """A nest; or a contraction, and the scatter of what that sums up."""
     core = nest.core
-    if not isinstance(core, Update) or all(isinstance(one, Affine) for one in core.at) or nest.shared:
+    if not isinstance(core, Update) or are_affine(core.at) or nest.shared:
         return [nest]
-    told = {name for one in (*core.at, *(test.index for test in nest.tests)) for name in free(one)}
+    told = mentioned(*core.at, *(test.index for test in nest.tests))
     kept = tuple(loop for loop in nest.loops if loop[0] in told)
     if len(kept) == len(nest.loops) or dtype_of(core.value) != core.buffer.dtype:
         return [nest]

@@ -21,6 +21,7 @@ from weft.affine import Affine
 from weft.loops.constants import cast_constant
 from weft.loops.effects import accumulation, names
 from weft.loops.insert_casts import dtype_of
+from weft.loops.legality import points
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -49,6 +50,7 @@ from weft.loops.walk import (
     body_of,
     bottom_up,
     free,
+    mentioned,
     own_accesses,
     parts,
     reads,
@@ -108,7 +110,7 @@ def _long_sums(body: Sequence[Stmt], few: int) -> dict[Local, Local]:
     own = {one.local for one in body if isinstance(one, Let) and one.local.dtype == _NARROW}
     for stmt, loops in _sites(body) if own else ():
         if isinstance(stmt, Set) and stmt.local in own and _adds(stmt):
-            times[stmt.local] = times.get(stmt.local, 0) + prod(size for _, size in loops)
+            times[stmt.local] = times.get(stmt.local, 0) + points(loops)
     return {one: Local(one.name, _WIDE) for one, count in times.items() if count > few}
 
 
@@ -195,8 +197,8 @@ def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_
     updates = [(one, loops) for one, loops in stmts if isinstance(one, Update) and _is_narrow(one.buffer)]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
-        here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
-        times = sum(prod(size for name, size in loops if name not in _moving(one)) for one, loops in mine)
+        here = any(not isinstance(stmt, For) or stmt.loop not in mentioned(*one.at) for one, _ in mine)
+        times = sum(prod(size for name, size in loops if name not in mentioned(*one.at)) for one, loops in mine)
         most = few if any(_joins(one.value, sums) for one, _ in mine) else max(few, PARTS[0])
         plain = here and times > most and all(_plain(one, buffer) for one, _ in stmts)
         if plain and not _starts_anew(stmt, buffer):
@@ -253,10 +255,6 @@ def _only(indices: set[Scalar], inner: set[str]) -> Affine | None:
 def _cells(stmt: Stmt, buffer: Buffer) -> list[tuple[Scalar, ...]]:
     """Where a statement itself touches a buffer."""
     return [one.at for one in own_accesses(stmt) if one.buffer == buffer and one.at is not None]
-
-
-def _moving(stmt: Update) -> set[str]:
-    return {name for one in stmt.at for name in free(one)}
 
 
 def _sites(body: Sequence[Stmt]) -> list[LoopedStmt]:

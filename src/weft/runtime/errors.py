@@ -12,7 +12,6 @@ from weft.cache.limit import amount
 from weft.dlpack import CPU, ExchangeError, place_name
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
-from weft.schedule.memory_plan import size_of
 
 if TYPE_CHECKING:
     from weft.runtime.events import Failure
@@ -67,16 +66,16 @@ def no_memory(
     held: Sequence[str] = (),
 ) -> OutOfMemory:
     """Memory that cannot be had: for one tensor, or for several that lie together; `held` says what others have."""
-    largest = sorted(parts, key=size_of, reverse=True)[:3]
+    largest = sorted(parts, key=lambda one: one.bytes, reverse=True)[:3]
     notes = []
     for buffer in largest:
         made = origin(buffer)
         line = f", made at {made}: {made.code}" if made else ""
-        notes.append(f"`{buffer.name}` is {_sizes(buffer)} of {buffer.dtype}, {amount(size_of(buffer))}{line}")
+        notes.append(f"`{buffer.name}` is {_sizes(buffer)} of {buffer.dtype}, {amount(buffer.bytes)}{line}")
     named = f"`{largest[0].name}`" if len(parts) == 1 else "what a routine computes in between"
     rest = f"and {len(parts) - len(largest)} smaller ones"
     return OutOfMemory(
-        f"there is no memory for {named}{_where(device)}: {amount(size_of(whole))}",
+        f"there is no memory for {named}{_where(device)}: {amount(whole.bytes)}",
         notes=[*notes, *([rest] if len(parts) > len(largest) else []), *held],
         fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
     )
@@ -98,8 +97,8 @@ def other_type(buffer: Buffer, dtype: str) -> ExchangeError:
 
 def memory_held(use: DeviceUse, buffers: Sequence[Buffer], device: int) -> list[str]:
     """What the memory of a device is used for, and by which tensors most."""
-    largest = sorted(buffers, key=size_of, reverse=True)[:3]
-    named = ", ".join(f"`{one.name}` {amount(size_of(one))}" for one in largest)
+    largest = sorted(buffers, key=lambda one: one.bytes, reverse=True)[:3]
+    named = ", ".join(f"`{one.name}` {amount(one.bytes)}" for one in largest)
     free = f"device {device} has {amount(use.free)} free of {amount(use.total)}"
     notes = [f"{free}; this process holds {amount(use.held)}"]
     return [*notes, f"{len(buffers)} tensors of this context hold most of it: {named}"] if named else notes

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from weft.backends import DeviceUse, Pooling
 from weft.cache.limit import amount
 from weft.columns import table
-from weft.schedule.memory_plan import size_of
 
 if TYPE_CHECKING:
     from weft.runtime.device_state import DeviceState
@@ -57,6 +56,6 @@ def memory_use(state: DeviceState) -> DeviceMemoryUse:
         buffers = list(state.memory.blocks)
     tensors = dict[str, int]()
     for one in buffers:
-        tensors[one.name] = tensors.get(one.name, 0) + size_of(one)
+        tensors[one.name] = tensors.get(one.name, 0) + one.bytes
     backend = state.engine.backend
     return DeviceMemoryUse(tensors, backend.memory(state.index) if isinstance(backend, Pooling) else None)

@@ -21,7 +21,7 @@ from weft.loops.legality import iterations_apart
 from weft.loops.names import BlockNames
 from weft.loops.roundings import PARTS
 from weft.loops.sites import sites
-from weft.loops.walk import Body, Loop, around, everything, free, parts, reads, scoped, variables
+from weft.loops.walk import Body, Loop, around, everything, mentioned, parts, reads, scoped, variables
 from weft.ops import OPS, Call, Scalar
 from weft.ops.dtypes import numpy_type
 
@@ -71,7 +71,7 @@ def accumulated_in(loop: For) -> list[Accumulated]:
 def _terms(loop: For, of: Local | Buffer) -> int:
     """How many terms a loop accumulates in a cell of a buffer."""
     updates = [(one, scope.loops) for one, scope in scoped((loop,)) if isinstance(one, Update) and one.buffer == of]
-    moving = [{name for index in one.at for name in free(index)} for one, _ in updates]
+    moving = [mentioned(*one.at) for one, _ in updates]
     return sum(
         prod(size for name, size in loops if name not in moves)
         for (_, loops), moves in zip(updates, moving, strict=True)

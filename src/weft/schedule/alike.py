@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, repeat
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from weft.affine import Affine
 from weft.loops import (
@@ -159,6 +159,8 @@ class _Symbols:
             case Staged(what=what, body=body):
                 loops = len(what.left), len(what.right), len(what.sums)
                 return Staged, loops, what.tile, what.blocks, len(body)
+            case _:
+                assert_never(stmt)
 
     def _scalar(self, scalar: Scalar) -> Sequence[Hashable]:
         """A scalar but for its parts, which follow it."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from weft.affine import Affine
 from weft.loops import For, MalformedLoops, Staged, Stmt
 from weft.loops.sites import independent
-from weft.loops.walk import Body, Loop, around, map_scalars, perfect, substituted, top_down
+from weft.loops.walk import Body, Loop, around, block_at, perfect, top_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,7 @@ def _rearranged(band: Band, tiles: Mapping[str, int], order: Sequence[str]) -> B
     inner = [(name, cut.get(name, sizes[name])) for name in chosen]
     _check_order(band, [*outer, *inner], cut)
     at = {name: Affine(((size, tile_loop(name)), (1, name))) for name, size in cut.items()}
-    block = tuple(map_scalars(stmt, lambda scalar: substituted(scalar, at)) for stmt in band.block)
-    return around([*outer, *inner], block)
+    return around([*outer, *inner], block_at(band.block, at))
 
 
 def _check_order(band: Band, loops: Sequence[Loop], cut: Mapping[str, int]) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops import Buffer, For, Let, Read, Role, Staged, Stmt, Store, Update
 from weft.loops.names import BlockNames
 from weft.loops.nests import stride_of
@@ -88,7 +88,7 @@ def _side_by_side(cells: Sequence[Read], loops: Sequence[Loop]) -> Loop | None:
 
 def _is_far(cell: Read, loop: str, machine: Machine) -> bool:
     """Does every iteration of a loop read another cache line?"""
-    plain = all(isinstance(index, Affine) for index in cell.at)
+    plain = are_affine(cell.at)
     return plain and abs(stride_of(cell, loop) or 0) * _itemsize(cell) >= machine.line_bytes
 
 

@@ -56,7 +56,7 @@ def _touched(body: Sequence[Stmt]) -> int:
         for one in own_accesses(stmt):
             if one.buffer.role is not Role.PRIVATE:
                 found[one.buffer] += points(scope.loops) if one.at is not None else prod(one.buffer.shape)
-    return sum(min(cells * numpy_type(one.dtype).itemsize, _size(one)) for one, cells in found.items())
+    return sum(min(cells * numpy_type(one.dtype).itemsize, one.bytes) for one, cells in found.items())
 
 
 def _fills_first_cache(loop: For, options: CompileOptions) -> bool:
@@ -73,8 +73,4 @@ def _passes(loop: For) -> int:
 def _is_large(piece: MemoryStream, options: CompileOptions) -> bool:
     """Is it some whole lines, of more than the second cache holds, where others may find it?"""
     least = options.thresholds.bypassed_lines * LINE_BYTES
-    return piece.is_whole_lines and piece.size >= least and _size(piece.buffer) > options.machine.caches[1]
-
-
-def _size(buffer: Buffer) -> int:
-    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
+    return piece.is_whole_lines and piece.size >= least and piece.buffer.bytes > options.machine.caches[1]

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.annotations import staged_product
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
+from weft.loops.legality import points
 from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST, Staged
 from weft.loops.semiring import SUM_OF_PRODUCTS, is_accumulation, is_rounded
@@ -31,8 +31,8 @@ from weft.loops.walk import (
     around,
     everything,
     expanded,
-    free,
     map_scalars,
+    mentioned,
     parts,
     reads,
     scoped,
@@ -49,11 +49,11 @@ from weft.schedule.any_order import in_any_order
 from weft.schedule.nodes import Kernel
 
 
-def may_contract(body: Sequence[Stmt], points: int) -> bool:
+def may_contract(body: Sequence[Stmt], least: int) -> bool:
     """Does a block accumulate over so many points, or more?"""
     for stmt, scope in scoped(body):
-        if isinstance(stmt, Set | Update) and prod(size for _, size in scope.loops) >= points:
-            indexed = {name for index in stmt.at for name in free(index)} if isinstance(stmt, Update) else {}
+        if isinstance(stmt, Set | Update) and points(scope.loops) >= least:
+            indexed = mentioned(*stmt.at) if isinstance(stmt, Update) else {}
             found = is_accumulation(stmt.op) if isinstance(stmt, Update) else accumulation(stmt) is not None
             if found and any(name not in indexed for name, _ in scope.loops):
                 return True

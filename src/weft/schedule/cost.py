@@ -19,6 +19,7 @@ from math import prod
 
 from weft.columns import shortened, table
 from weft.loops import Buffer, Cast, Stmt, Update, combined
+from weft.loops.legality import points
 from weft.loops.reaching import Site, covered, sites
 from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
@@ -132,14 +133,14 @@ def _memory(buffer: Buffer, own: Sequence[Site]) -> Cost:
 
 
 def _cells_moved(site: Site) -> int:
-    times = prod(size for _, size in site.loops)
+    times = points(site.loops)
     return times if site.access.at is not None else times * prod(site.access.buffer.shape)
 
 
 def _computed(body: Sequence[Stmt]) -> Iterator[tuple[Scalar, int, bool]]:
     """Every scalar a block computes, how often, and whether that depends on a test."""
     for stmt, scope in scoped(body):
-        times, tested = prod(size for _, size in scope.loops), bool(scope.tests)
+        times, tested = points(scope.loops), bool(scope.tests)
         scalars = (combined(stmt),) if isinstance(stmt, Update) else parts(stmt)
         yield from ((scalar, times, tested) for scalar in scalars)
 

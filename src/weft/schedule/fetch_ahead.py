@@ -14,13 +14,11 @@ next row each (`loops/streams.py`). It is worth it where all the rows are more t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from weft.loops import Ahead, Buffer, For, Stmt
+from weft.loops import Ahead, For, Stmt
 from weft.loops.legality import collapsed_loops, illegal
 from weft.loops.streams import MemoryStream, fetched_by, passes_over
 from weft.loops.walk import Body, body_of, everything
-from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
@@ -54,10 +52,6 @@ def _is_worth_it(streams: Sequence[MemoryStream], options: CompileOptions) -> bo
     """Do buffers fill the second cache, but neither this row and the next, and are rows longer than a few lines?"""
     machine = options.machine
     row = sum(one.size for one in streams)
-    everywhere = sum(map(_size, {one.buffer for one in streams}))
+    everywhere = sum(one.bytes for one in {one.buffer for one in streams})
     long = min(one.size for one in streams) >= options.thresholds.fetched_lines * machine.line_bytes
     return long and everywhere > machine.caches[1] and 4 * row <= machine.caches[1]
-
-
-def _size(buffer: Buffer) -> int:
-    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize

@@ -24,7 +24,6 @@ from weft.schedule.accumulators import accumulated_in
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting
 from weft.schedule.loop_tree import Level, Shared
-from weft.schedule.memory_plan import size_of
 from weft.schedule.work import work_ns
 
 
@@ -75,7 +74,7 @@ class FusionCost:
         Each has the caches for itself, and all threads, unless what one leaves for the other is better kept in a cache.
         """
         batches, cores = prod(mine.sizes[loop] for loop, _ in shared), self.machine.cores
-        left = [size_of(one) for one, by in mine.touched.items() if one in theirs.touched and any(a.writes for a in by)]
+        left = [one.bytes for one, by in mine.touched.items() if one in theirs.touched and any(a.writes for a in by)]
         near = self.machine.caches[1] // 2
         if not self.together or not left or max(left) <= near:
             return "both are contractions, and each has tiles of its own"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Read, Store
 from weft.loops.walk import rewritten, substituted
@@ -33,7 +33,7 @@ def with_indices_inlined(nest: Nest, known: Mapping[Buffer, Nest]) -> Nest:
     """A nest that computes what is a number of indices, rather than reads it."""
 
     def leaf(one: Scalar) -> Scalar | None:
-        if not isinstance(one, Read) or one.buffer not in known or not all(isinstance(at, Affine) for at in one.at):
+        if not isinstance(one, Read) or one.buffer not in known or not are_affine(one.at):
             return None
         writer = known[one.buffer]
         at = {index.only: place for index, place in zip(writer.core.at, one.at, strict=True) if index.only}  # type: ignore

@@ -13,7 +13,6 @@ from bisect import insort
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, takewhile
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from weft.columns import shortened, table
 from weft.loops import Buffer, Role
 from weft.loops.reaching import Site, covered, sites
 from weft.loops.walk import PathStep
-from weft.ops.dtypes import numpy_type
 from weft.schedule.alike import once, touched, touched_by_one
 from weft.schedule.in_place import takes_over
 from weft.schedule.nodes import Kernel
@@ -92,23 +90,23 @@ class MemoryPlan:
                 one.name,
                 _shape(one),
                 one.dtype,
-                str(size_of(one)),
+                str(one.bytes),
                 _span(self.lives[one]),
                 str(offset),
                 self._others(one),
             )
             for one, offset in self.offsets.items()
         ]
-        rows += [(one.name, _shape(one), one.dtype, str(size_of(one)), "", "", why) for one, why in self.apart.items()]
+        rows += [(one.name, _shape(one), one.dtype, str(one.bytes), "", "", why) for one, why in self.apart.items()]
         total = f"{self.size} bytes; {self.peak} are alive at once, {self.separate} without reuse"
         return f"{table(header, rows)}\n{total}" if rows else total
 
     def _others(self, buffer: Buffer) -> str:
-        start, end = self.offsets[buffer], self.offsets[buffer] + size_of(buffer)
+        start, end = self.offsets[buffer], self.offsets[buffer] + buffer.bytes
         names = [
             other.name
             for other, offset in self.offsets.items()
-            if other != buffer and offset < end and start < offset + size_of(other) and self.shares.get(buffer) != other
+            if other != buffer and offset < end and start < offset + other.bytes and self.shares.get(buffer) != other
         ]
         taken = [f"{self.shares[buffer].name} (in place)"] if buffer in self.shares else []
         return shortened([*taken, *names], 3)
@@ -153,11 +151,6 @@ def _sites(kernels: Sequence[Kernel]) -> dict[Buffer, list[Site]]:
             here = found.setdefault(kernel.renaming.buffer(buffer), [])
             here += [Site(one.access, (PathStep(number), *one.steps)) for one in some]
     return found
-
-
-def size_of(buffer: Buffer) -> int:
-    """The bytes of a buffer."""
-    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +261,7 @@ def _peak(blocks: Sequence[_Allocation]) -> int:
 
 
 def _rounded(buffer: Buffer) -> int:
-    return -(-size_of(buffer) // ALIGNMENT) * ALIGNMENT
+    return -(-buffer.bytes // ALIGNMENT) * ALIGNMENT
 
 
 def _shape(buffer: Buffer) -> str:

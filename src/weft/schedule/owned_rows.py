@@ -19,10 +19,10 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops import Collapse, For, Grid, Owners, Read, Stmt
-from weft.loops.legality import illegal
+from weft.loops.legality import illegal, points
 from weft.loops.nests import stride_of
 from weft.loops.owner_computes import OwnedScatter, scatter_of
-from weft.loops.walk import Body, Loop, around, free, reads
+from weft.loops.walk import Body, Loop, around, mentioned, reads
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.simt import inside_steps, nest_steps
 
@@ -70,7 +70,7 @@ def _is_alone(loop: str, found: OwnedScatter) -> bool:
 def _lane(apart: Sequence[Loop], found: OwnedScatter) -> Loop | None:
     """The loop whose iterations are next to each other in memory, among those that no key or test asks for."""
     others = [index for index in found.update.at if not isinstance(index, Affine)]
-    asked = {name for one in (*others, *(test.index for test in found.tests)) for name in free(one)}
+    asked = mentioned(*others, *(test.index for test in found.tests))
     cells = [Read(found.update.buffer, found.update.at), *reads(found.update.value)]
     fitting = [one for one in apart if one[0] not in asked]
     return max(fitting, key=lambda one: sum(stride_of(cell, one[0]) == 1 for cell in cells), default=None)
@@ -78,9 +78,9 @@ def _lane(apart: Sequence[Loop], found: OwnedScatter) -> Loop | None:
 
 def _ns(owned: Sequence[Loop], apart: Sequence[Loop], wide: int, found: OwnedScatter, gpu: Gpu) -> float:
     """What owners take: ids are read from the second cache, up to the first of a kind by each, to the end by that."""
-    positions = prod(size for _, size in owned)
+    positions = points(owned)
     kinds = min(positions, prod(found.update.buffer.shape[axis] for axis in found.keys))
-    blocks = -(-prod(size for _, size in apart) // wide)
+    blocks = -(-points(apart) // wide)
     looked = 4.0 * blocks * positions * max(kinds, gpu.owned_block) / (gpu.cache_speed * gpu.bytes_per_s) * 1e9
     waves = -(-blocks * positions // (gpu.multiprocessors * gpu.resident_programs))
     return looked + waves * gpu.program_ns
@@ -88,4 +88,4 @@ def _ns(owned: Sequence[Loop], apart: Sequence[Loop], wide: int, found: OwnedSca
 
 def _in_order_ns(owned: Sequence[Loop], gpu: Gpu) -> float:
     """What one iteration after another takes: each reads an id, then a cell."""
-    return 2 * gpu.step_ns * prod(size for _, size in owned)
+    return 2 * gpu.step_ns * points(owned)

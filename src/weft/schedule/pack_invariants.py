@@ -42,9 +42,18 @@ from weft.loops.legality import points
 from weft.loops.names import BlockNames
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Role
-from weft.loops.walk import Loop, around, free, map_scalars, perfect, reads, rename, substituted, top_down, with_body
+from weft.loops.walk import (
+    Loop,
+    around,
+    block_at,
+    free,
+    perfect,
+    reads,
+    rename,
+    top_down,
+    with_body,
+)
 from weft.ops import Scalar
-from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.tile import best_tile, lanes_of, steps_of
 
@@ -111,8 +120,7 @@ def _several_tiles_at_once(copy: Stmt, depth: int, most: int, names: BlockNames)
     inner, index = (names.fresh(name), at_once), Affine(((at_once, name),))
     order = [*loops[:depth], (name, size // at_once), *loops[depth + 1 : -1], inner, loops[-1]]
     moved = {name: index + Affine.of(inner[0])}
-    inside = tuple(map_scalars(one, lambda part: substituted(part, moved)) for one in body)
-    return around(order, inside)[0]
+    return around(order, block_at(body, moved))[0]
 
 
 def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:
@@ -140,7 +148,7 @@ def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozen
 
 def _pays(factor: Scalar, before: Staged, after: Staged, options: CompileOptions) -> bool:
     """Is a contraction cheaper where it reads a copy; or as cheap, and the first cache does not hold the factor?"""
-    size = sum(prod(one.shape) * numpy_type(one.dtype).itemsize for one in sources(factor))
+    size = sum(one.bytes for one in sources(factor))
     old, new = (steps_of(one, options) for one in (before, after))
     return new < old or (new == old and size > options.machine.caches[0])
 

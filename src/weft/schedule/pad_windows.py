@@ -30,6 +30,7 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store
 from weft.loops.contraction import Contraction, guarded_factor
+from weft.loops.legality import points
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Cast, Role
 from weft.loops.walk import Body, Loop, accesses, around, free, top_down
@@ -62,7 +63,7 @@ def _at_all_points(found: Contracting, stmt: Stmt, names: BlockNames, options: C
     for side, tests in by_side.items():
         if tests:
             copy, read = _copied(what, side, tests, names)
-            if prod(read.buffer.shape) * options.thresholds.border_uses > prod(size for _, size in what.loops):
+            if prod(read.buffer.shape) * options.thresholds.border_uses > points(what.loops):
                 return None
             copies, factors[side] = [*copies, *copy], read
     product = replace(found, what=replace(what, factors=(factors[0], factors[1]), tests=(), gate=None)).body

@@ -27,7 +27,6 @@ from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
-from weft.schedule.memory_plan import size_of
 from weft.schedule.work import work_ns
 
 
@@ -68,7 +67,7 @@ def with_private(
     """What threads share of a loop of a block, each with a copy of what the loop alone uses; None if they cannot."""
     if not illegal(shared):
         return shared
-    small = {one for one in effects((loop,)).buffers if one in own and size_of(one) <= options.machine.caches[1] // 2}
+    small = {one for one in effects((loop,)).buffers if one in own and one.bytes <= options.machine.caches[1] // 2}
     here, all_sites = sites((loop,), small), sites(body, small)
     private = {
         one: one.beside(Role.PRIVATE)

@@ -19,7 +19,7 @@ from weft.affine import Affine
 from weft.loops import For, Parallel, Role, Staged, Stmt
 from weft.loops.legality import illegal
 from weft.loops.names import BlockNames, fresh_ids
-from weft.loops.walk import Body, bottom_up, map_scalars, substituted, top_down
+from weft.loops.walk import Body, block_at, bottom_up, top_down
 from weft.schedule.accumulators import Accumulated, Accumulator, accumulated_in
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
@@ -85,5 +85,4 @@ def _taking(loop: For, index: Affine, strip: Affine | None, found: Sequence[Accu
         taken = (one.taking(stmt, strip) for one in found)
         return (next((one for one in taken if one is not None), stmt),)
 
-    moved = [map_scalars(one, lambda part: substituted(part, {loop.loop: index})) for one in loop.body]
-    return bottom_up(moved, rule)
+    return bottom_up(block_at(loop.body, {loop.loop: index}), rule)

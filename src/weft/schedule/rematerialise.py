@@ -25,7 +25,6 @@ from weft.loops import Buffer, Read, Role, Store
 from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar
-from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import reuses
 from weft.schedule.min_cut import SINK, Network
@@ -112,7 +111,7 @@ class _Lifetimes:
         """The bytes it takes to keep a buffer alive; none if it is in memory anyway, or a copy of what is given."""
         if buffer in self.outside or buffer not in self.writers or self._is_given(buffer):
             return 0
-        return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
+        return buffer.bytes
 
     def _is_given(self, buffer: Buffer) -> bool:
         """Are its cells those of something that nobody writes? Whoever reads it may read that."""

@@ -20,7 +20,7 @@ from weft.loops import Buffer, For, If, Let, Parallel, Set, Stmt
 from weft.loops.effects import effects, read_in
 from weft.loops.legality import illegal
 from weft.loops.names import BlockNames
-from weft.loops.walk import Body, accesses, everything, map_scalars, substituted, with_body
+from weft.loops.walk import Body, accesses, block_at, everything, with_body
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
@@ -85,5 +85,4 @@ def _cut(stmt: Stmt, strip: str, width: int) -> Stmt:
         return with_body(stmt, tuple(_cut(one, strip, width) for one in stmt.body))
     assert isinstance(stmt, For)
     here = {stmt.loop: Affine(((width, strip), (1, stmt.loop)))}
-    moved = tuple(map_scalars(one, lambda part: substituted(part, here)) for one in stmt.body)
-    return replace(stmt, size=width, body=moved)
+    return replace(stmt, size=width, body=block_at(stmt.body, here))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import prod, sqrt
 
 from weft.loops.contraction import contraction_of
+from weft.loops.legality import points
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer
 from weft.loops.roundings import PARTS
-from weft.loops.walk import free
+from weft.loops.walk import mentioned
 from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
-from weft.schedule.memory_plan import size_of
 from weft.schedule.strips import Group, Members, Roles, Uses, touched_cells
 from weft.thresholds import USUAL, Thresholds
 
@@ -53,8 +53,8 @@ class StripCost:
         if rows > roles.row[1]:
             return 0
         again = sum(one for index, nest in products.items() for one in _without_rows(nest, found.loops[index], roles))
-        strips = prod(size for _, size in roles.batch) * -(-roles.row[1] // rows)
-        saved = sum(map(size_of, between)) + sum(map(size_of, local))
+        strips = points(roles.batch) * -(-roles.row[1] // rows)
+        saved = sum(one.bytes for one in between) + sum(one.bytes for one in local)
         return rows if strips * self._ns(again, again) < self._ns(saved, saved // 2) else 0
 
     def strips_of_a_sum(self, rows: int, strips: int, every: int, batches: int) -> int:
@@ -80,14 +80,14 @@ class StripCost:
 
 def _row(buffer: Buffer, roles: Roles) -> int:
     """The bytes of a row."""
-    return prod(size for _, size in roles.columns) * numpy_type(buffer.dtype).itemsize
+    return points(roles.columns) * numpy_type(buffer.dtype).itemsize
 
 
 def _without_rows(nest: Nest, loops: Mapping[str, str], roles: Roles) -> Iterator[int]:
     """The bytes of a batch that a contraction reads or writes in every strip, whatever its rows."""
     sizes = dict(nest.loops)
     for buffer, at in touched_cells(nest):
-        names = {name for index in at for name in free(index)}
+        names = mentioned(*at)
         if loops[roles.row[0]] not in names:
             own = names.intersection(sizes).difference(loops[role] for role, _ in roles.batch)
             times = 2 if buffer == nest.target else 1

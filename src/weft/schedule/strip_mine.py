@@ -37,7 +37,7 @@ from weft.loops.contraction import contraction_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS
-from weft.loops.walk import Loop, free, rewritten, substituted
+from weft.loops.walk import Loop, free, mentioned, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.hidden_blocks import Visible, columns_seen
@@ -165,7 +165,7 @@ class _InStrips:
 
     def _batches_added(self, nest: Nest, loops: Mapping[str, str]) -> int:
         """In how many batches a nest adds to a cell in all strips; 0 if it comes to a cell in one strip alone."""
-        named = {name for index in nest.core.at for name in free(index)}
+        named = mentioned(*nest.core.at)
         if loops[self.found.roles.row[0]] in named:
             return 0
         return prod(size for role, size in self.found.roles.batch if loops[role] not in named)
@@ -323,7 +323,7 @@ def _given(strips: _InStrips) -> frozenset[str]:
     found = set[str]()
     for nest, _ in strips.members:
         scalars = (nest.core.value, *nest.core.at)
-        found.update({name for one in scalars for name in free(one)}.difference(dict(nest.loops)))
+        found.update(mentioned(*scalars).difference(dict(nest.loops)))
     return frozenset(found)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Store
@@ -125,7 +125,7 @@ class Members:
 
     def _matched(self, nest: Nest) -> dict[str, str] | None:
         """The loops of a nest by their roles; None if they have none, or it cannot run strip by strip."""
-        if nest.shared or nest.tests or not is_reorderable(nest) or not _is_affine(nest.core.at):
+        if nest.shared or nest.tests or not is_reorderable(nest) or not are_affine(nest.core.at):
             return None
         sizes, found = dict(nest.loops), dict[str, str]()
         for buffer, at in touched_cells(nest):
@@ -160,10 +160,6 @@ def _axes(at: Sequence[Scalar], names: Mapping[str, str]) -> AxisRoles:
     """The roles of axes, by the loops that index them."""
     roles = {name: role for role, name in names.items()}
     return tuple([roles.get(one.only, "") if isinstance(one, Affine) else "" for one in at])
-
-
-def _is_affine(at: Sequence[Scalar]) -> bool:
-    return all(isinstance(one, Affine) for one in at)
 
 
 def clears_late(nests: Sequence[Nest]) -> list[Nest]:

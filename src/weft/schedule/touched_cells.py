@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
-from weft.affine import Affine
+from weft.affine import Affine, are_affine
 from weft.loops.reaching import Site
 from weft.ops import Scalar
 
@@ -67,7 +67,7 @@ def box_of(site: Site) -> Box:
     spans = [_span(index, size, loops) for index, size in zip(at, shape, strict=True)]
     moving = [name for index in at for name in _moving(index, loops)]
     cells = prod(span.count for span, _ in spans)
-    if all(isinstance(index, Affine) for index in at):
+    if are_affine(at):
         cells = min(cells, prod(loops[name] for name in set(moving)))
     exact = len(set(moving)) == len(moving) and all(exact for _, exact in spans)
     origin = () if exact else (at, *((name, loops[name]) for name in moving))

@@ -7,9 +7,9 @@ keep what they read in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from weft.loops import Cast, Read, Stmt, Store, Update
+from weft.loops.legality import points
 from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import Call, Num, Scalar
@@ -27,7 +27,7 @@ def work_ns(body: Sequence[Stmt], machine: Machine) -> float:
             own += _transfer_ns(stmt.buffer.dtype, machine)
         if isinstance(stmt, Update):
             own += 1e9 / machine.flops_per_s + _transfer_ns(stmt.buffer.dtype, machine)
-        total += own * prod(size for _, size in scope.loops)
+        total += own * points(scope.loops)
     return total
 
 

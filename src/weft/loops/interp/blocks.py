@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -91,6 +91,8 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
             memory[buffer][cells] = spread(updated(stmt, memory, env))
         case Fill(buffer=buffer, value=number):  # points that are independent and fill all of it: there is but one
             memory[buffer][...] = number
+        case _:
+            assert_never(stmt)
 
 
 def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
-from weft.affine import AccessMap, Affine, injective
+from weft.affine import AccessMap, Affine, are_affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.interp.blocks import run_block
 from weft.loops.interp.values import Array, Env, Memory, cells_of, combination, evaluated, updated
@@ -58,6 +58,8 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             env[local][0] = evaluated(value, memory, env)
         case Remark(body=body) | Staged(body=body):
             _walk_all(body, memory, dict(env))
+        case _:
+            assert_never(stmt)
 
 
 def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
@@ -176,7 +178,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), shape)
     mentioned = {name for index in stmt.at if isinstance(index, Affine) for _, name in index.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
-    affine = all(isinstance(index, Affine) for index in stmt.at)
+    affine = are_affine(stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
         values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
     cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
