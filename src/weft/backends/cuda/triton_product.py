@@ -263,11 +263,15 @@ class ProductText:
     def _undivided(
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
     ) -> None:
-        """Add up anew, factors as they are, where something is not a number: what is infinite is no sum of three."""
+        """Add up anew, factors as they are, where a sum is not finite: what is infinite is no sum of three.
+
+        Thirds have the sign of what they are thirds of, so that no term is larger than the product that it is of; where
+        sums overflow, factors as they are say whether theirs do.
+        """
         lines, one_step = self.values.lines, _points(self.parts.sums) <= self.blocks.sums
         deep = self.blocks.sums if one_step else SMALLEST_BLOCK  # names of no loop keep their shapes
         blocks = replace(self.blocks, sums=deep, precision="ieee", maps=False)
-        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        lines.add(f"if tl.max(tl.cast({total} - {total} != 0.0, tl.int32)) != 0:")
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
         plain = replace(self, staged=replace(self.staged, what=replace(self.staged.what, blocks=blocks)))
