@@ -37,7 +37,8 @@ class Gpu:
     each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
     `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
     them. A strip of a long sum has `strip_points`.
-    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
+    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most, each
+    of which takes `strip_ns` more to add up.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
     With `thirds`, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`, where that is
@@ -79,6 +80,7 @@ class Gpu:
     multiply_ns: float = 0.8
     across_times: float = 4.0
     cache_speed: float = 1.5
+    strip_ns: float = 40.0
     registers: int = 1 << 16
     thread_registers: int = 64
     point_lanes: int = 1024
@@ -149,8 +151,8 @@ class Gpu:
     part_cells: int = 16
     thirds: bool = True
     third_times: float = 8.0
-    third_step_ns: float = 450.0
-    third_multiply_ns: float = 0.33
+    third_step_ns: float = 540.0
+    third_multiply_ns: float = 0.34
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
