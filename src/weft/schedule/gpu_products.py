@@ -144,7 +144,9 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
         yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
         if gpu.thirds:
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
-            yield _Way("thirds", shapes, speed, gpu.third_step_ns, gpu.third_multiply_ns, gpu.program_ns, 2, evenly=False)
+            yield _Way(
+                "thirds", shapes, speed, gpu.third_step_ns, gpu.third_multiply_ns, gpu.program_ns, 2, evenly=False
+            )
 
 
 def _is_across(parts: Parts) -> bool:

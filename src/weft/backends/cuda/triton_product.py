@@ -209,18 +209,19 @@ class ProductText:
     def _thirds(self, found: Sequence[str], total: str) -> None:
         """Add the products of all that factors are sums of, but for those of less than a rounding.
 
-        A number of single precision has 24 digits. Three of bfloat16, each the first eight digits of what the others
-        leave, are all of them; in the products of two such sums, what a third is in is 2^-16 or less of the factor:
-        with the second and third of the other factor that makes 2^-24, which is left out. Tensor cores cut off what
-        their sums have no digits for, always towards zero, so they add up those of a step alone, the smallest first.
+        A number of single precision has 24 digits. Three of bfloat16, each what the others leave, rounded to eight
+        digits, are all of them: the second is 2^-8 of the number at most, the third 2^-17. What both are in is left
+        out: 2^-24 of the product. Tensor cores cut off what their sums have no digits for, always towards zero, so
+        they add up those of a step alone, the smallest first.
         """
         lines = self.values.lines
         for one in found:
-            for third, rest in (("a", one), ("b", f"{one}r")):
-                bits = f"tl.cast({rest}, tl.int32, bitcast=True) & -65536"
-                lines.add(f"{one}{third} = tl.cast({bits}, tl.float32, bitcast=True)")
-                lines.add(f"{one}{'r' if third == 'a' else 'c'} = {rest} - {one}{third}")
-            lines.add(f"{one}a, {one}b, {one}c = {', '.join(f'tl.cast({one}{third}, tl.bfloat16)' for third in 'abc')}")
+            rest = one
+            for third, left in (("a", "r"), ("b", "s")):
+                lines.add(f"{one}{third} = tl.cast({rest}, tl.bfloat16)")
+                lines.add(f"{one}{left} = {rest} - tl.cast({one}{third}, tl.float32)")
+                rest = f"{one}{left}"
+            lines.add(f"{one}c = tl.cast({rest}, tl.bfloat16)")
         step = f"{total}step"
         for at, pair in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
             before = f", {step}" if at else ""
@@ -263,10 +264,9 @@ class ProductText:
     def _undivided(
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
     ) -> None:
-        """Add up anew, factors as they are, where a sum is not finite: what is infinite is no sum of three.
+        """Add up anew, factors as they are, where a sum is not finite.
 
-        Thirds have the sign of what they are thirds of, so that no term is larger than the product that it is of; where
-        sums overflow, factors as they are say whether theirs do.
+        What is infinite is no sum of three, nor what rounds to it; and thirds may overflow where their sum does not.
         """
         lines, one_step = self.values.lines, _points(self.parts.sums) <= self.blocks.sums
         deep = self.blocks.sums if one_step else SMALLEST_BLOCK  # names of no loop keep their shapes
