@@ -489,7 +489,7 @@ def test_factors_are_sums_of_three_where_that_is_quicker() -> None:
     for gpu, tensor, wanted in (
         (wf.Gpu(), product(4096, 4096, 4096), f"{large}, as thirds"),
         (wf.Gpu(), product(16, 16, 16), "16 rows by 16 columns by 16 sums, 2 warps, 3 stages, groups of 8"),
-        (wf.Gpu(third_step_ns=1.0), product(16, 16, 16), "16 sums, 2 warps, 3 stages, groups of 8, as thirds"),
+        (wf.Gpu(third_step_ns=1.0), product(16, 16, 16), "16 sums, 4 warps, 3 stages, groups of 8, as thirds"),
         (wf.Gpu(), product(1024, 1024, 144), "by 32 sums, 4 warps, 3 stages, groups of 8, as thirds"),
         (wf.Gpu(), heavy, "64 rows by 64 columns by 32 sums, 4 warps, 3 stages, groups of 8, 2 parts, as thirds"),
     ):
@@ -497,6 +497,7 @@ def test_factors_are_sums_of_three_where_that_is_quicker() -> None:
     for gpu, tensor in (
         (wf.Gpu(thirds=False), product(2048, 2048, 256)),
         (wf.Gpu(third_times=1e3), product(2048, 2048, 256)),
+        (wf.Gpu(), product(2048, 2048, 15)),
         (wf.Gpu(), product(2048, 2048, 256, ml_dtypes.bfloat16)),
     ):
         assert "thirds" not in chosen(gpu, tensor)

@@ -42,8 +42,8 @@ class Gpu:
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
     With `thirds`, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`, where that is
-    quicker: products take `third_times` as long as of factors of two bytes, and `third_step_ns` and
-    `third_multiply_ns` instead of those above.
+    quicker and there are sums enough for it to be as near: products take `third_times` as long as of factors of two
+    bytes, and `third_step_ns` and `third_multiply_ns` instead of those above.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
     `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
@@ -144,7 +144,6 @@ class Gpu:
         (32, 32, 64, 4, 3),
         (32, 32, 32, 4, 3),
         (16, 32, 64, 4, 3),
-        (16, 16, 64, 2, 3),
     )
     parted_blocks: tuple[BlockShape, ...] = ((128, 128, 64, 8, 3),)
     parted_from: int = 4

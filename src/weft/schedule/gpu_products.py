@@ -142,7 +142,9 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
         slower = gpu.across_times if _is_across(parts) else 1.0
         speed, multiply = gpu.flops_per_s / slower, gpu.multiply_ns * slower
         yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
-        if gpu.thirds:
+        if (
+            gpu.thirds and _points(parts.sums) >= SMALLEST_BLOCK
+        ):  # of fewer, what thirds leave out is more than rounding
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
             yield _Way(
                 "thirds", shapes, speed, gpu.third_step_ns, gpu.third_multiply_ns, gpu.program_ns, 2, evenly=False
@@ -189,7 +191,7 @@ def _resident(way: _Way, shape: BlockShape, width: int, gpu: Gpu) -> int:
 
 
 def _joining_ns(parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
-    """What adding up the parts of split sums takes: a launch, part after part, from the second cache if it holds them."""
+    """What adding up the parts of split sums takes: a launch, and each part, from the second cache if it holds them."""
     if splits == 1:
         return 0.0
     size = (8 if parts.total.dtype == "float64" else 4) * _points(parts.left) * _points(parts.right) * batches

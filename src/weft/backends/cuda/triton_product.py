@@ -209,19 +209,19 @@ class ProductText:
     def _thirds(self, found: Sequence[str], total: str) -> None:
         """Add the products of all that factors are sums of, but for those of less than a rounding.
 
-        A number of single precision has 24 digits. Three of bfloat16, each what the others leave, rounded to eight
-        digits, are all of them: the second is 2^-8 of the number at most, the third 2^-17. What both are in is left
-        out: 2^-24 of the product. Tensor cores cut off what their sums have no digits for, always towards zero, so
-        they add up those of a step alone, the smallest first.
+        A number of single precision has 24 digits. Three of bfloat16, each the first eight digits of what the others
+        leave, are all of them: the second is 2^-7 of the number at most, the third 2^-15. What both are in is left
+        out: 2^-21 of the product at most, some 2^-25 of most. None is larger than the number, so that none is infinite
+        where that is not. Tensor cores cut off what their sums have no digits for, always towards zero, so they add up
+        those of a step alone, the smallest first.
         """
         lines = self.values.lines
         for one in found:
-            rest = one
-            for third, left in (("a", "r"), ("b", "s")):
-                lines.add(f"{one}{third} = tl.cast({rest}, tl.bfloat16)")
-                lines.add(f"{one}{left} = {rest} - tl.cast({one}{third}, tl.float32)")
-                rest = f"{one}{left}"
-            lines.add(f"{one}c = tl.cast({rest}, tl.bfloat16)")
+            for third, rest in (("a", one), ("b", f"{one}r")):
+                bits = f"tl.cast({rest}, tl.int32, bitcast=True) & -65536"
+                lines.add(f"{one}{third} = tl.cast({bits}, tl.float32, bitcast=True)")
+                lines.add(f"{one}{'r' if third == 'a' else 'c'} = {rest} - {one}{third}")
+            lines.add(f"{one}a, {one}b, {one}c = {', '.join(f'tl.cast({one}{third}, tl.bfloat16)' for third in 'abc')}")
         step = f"{total}step"
         for at, pair in enumerate(("ac", "bb", "ca", "ab", "ba", "aa")):
             before = f", {step}" if at else ""
@@ -266,7 +266,7 @@ class ProductText:
     ) -> None:
         """Add up anew, factors as they are, where a sum is not finite.
 
-        What is infinite is no sum of three, nor what rounds to it; and thirds may overflow where their sum does not.
+        What is infinite is no sum of three; and whether a sum overflows, factors as they are say.
         """
         lines, one_step = self.values.lines, _points(self.parts.sums) <= self.blocks.sums
         deep = self.blocks.sums if one_step else SMALLEST_BLOCK  # names of no loop keep their shapes
@@ -280,9 +280,10 @@ class ProductText:
 
     def _again(self, total: str, here: Here) -> None:
         """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
-        not finite is none."""
+        not finite is none. In thirds, where something is not finite."""
         lines, parts, known = self.values.lines, self.parts, dict(self.values.loaded)
-        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        wrong = f"{total} - {total} != 0.0" if self._in_thirds else f"{total} != {total}"
+        lines.add(f"if tl.max(tl.cast({wrong}, tl.int32)) != 0:")
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{here.sizes[0]}, {here.sizes[1]}], {triton_type(parts.total.dtype)})")
         lines.add(f"for term in range({_points(parts.sums)}):")
