@@ -142,13 +142,10 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
         slower = gpu.across_times if _is_across(parts) else 1.0
         speed, multiply = gpu.flops_per_s / slower, gpu.multiply_ns * slower
         yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
-        if (
-            gpu.thirds and _points(parts.sums) >= SMALLEST_BLOCK
-        ):  # of fewer, what thirds leave out is more than rounding
+        if gpu.thirds and _points(parts.sums) >= SMALLEST_BLOCK:  # what is left out is more than fewer sums round
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
-            yield _Way(
-                "thirds", shapes, speed, gpu.third_step_ns, gpu.third_multiply_ns, gpu.program_ns, 2, evenly=False
-            )
+            step, multiply = gpu.third_step_ns, gpu.third_multiply_ns
+            yield _Way("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
 
 
 def _is_across(parts: Parts) -> bool:
