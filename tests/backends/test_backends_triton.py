@@ -12,6 +12,7 @@ from textwrap import dedent
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import weft as wf
 from backends.triton_interpreted import OnGrid, is_triton, source_of
@@ -99,8 +100,9 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 #: What some programs are shaped for: few cells at once, or factors that are sums of three.
 GPUS = {
     "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
-    "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), thirds_from=80),
-    "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), thirds_from=80),
+    "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), multiply_ns=1e3, splits=1),
+    "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), multiply_ns=1e3),
+    "mapped_product": wf.Gpu(thirds=False),
 }
 
 
@@ -124,7 +126,7 @@ def test_only_some_architectures_copy_blocks() -> None:
     """The text for an older GPU loads cell by cell; tensor cores that round take factors with sums side by side."""
     for architecture, products, loaded in ((80, "float32", 0), (90, "float32", 2), (100, "tf32", 2), (80, "tf32", 0)):
         result = PROGRAMS["mapped_product"]().named("y")
-        options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture), products=products)
+        options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture, thirds=False), products=products)
         routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=options)
         source = source_of(routine.kernels[-1])
         assert (len(source.maps), source.text.count(".load([")) == (loaded, loaded)
@@ -232,6 +234,41 @@ def test_private_buffers_stay_in_registers() -> None:
     (source,) = sources(wf.nn.softmax()(matrix()))
     assert source.text.count("tl.load(") == 1
     assert source.text.count("tl.store(") == 1
+
+
+def thirds(x: np.ndarray) -> list[np.ndarray]:
+    """The three numbers of bfloat16 that products in thirds multiply for a number, as a kernel finds them."""
+    first = (x.view(np.int32) & -65536).view(np.float32)
+    left = x - first
+    second = (left.view(np.int32) & -65536).view(np.float32)
+    return [one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in (first, second, left - second)]
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_three_numbers_of_bfloat16_are_one_of_single_precision(number: float) -> None:
+    """None of its digits is lost but those below the smallest number of bfloat16, and a zero keeps its sign."""
+    found = thirds(np.array([number], np.float32))
+    lost, size = abs(sum(one[0] for one in found) - number), abs(number)
+    assert lost == 0 if size >= 2.0**-109 or size == 0 else lost <= 2.0**-134
+    assert np.signbit(found[0][0]) == np.signbit(number)
+    assert all(abs(one[0]) <= max(most * size, 2.0**-133) for one, most in zip(found, (1, 2**-7, 2**-15), strict=True))
+
+
+def test_six_products_of_thirds_are_the_product_but_for_less_than_sums_of_sixteen_round() -> None:
+    random = np.random.default_rng(3)
+    x, y = ((1 + random.random(100_000)).astype(np.float32) for _ in range(2))
+    x[0] = y[0] = 1 + 2.0**-7 - 2.0**-23
+    (a, b, c), (d, e, f) = thirds(x), thirds(y)
+    exact = x.astype(np.float64) * y
+    off = (a * f + b * e + c * d + a * e + b * d + a * d - exact) / exact
+    assert 2.0**-22 <= np.max(np.abs(off)) <= 2.0**-21
+    assert abs(np.mean(off)) <= 2.0**-24
+
+
+def test_thirds_whose_sum_is_not_finite_are_added_up_as_they_are() -> None:
+    (source,) = sources(PROGRAMS["thirds_product"](), GPUS["thirds_product"])
+    assert "_ != 0.0, tl.int32)) != 0:" in source.text
+    assert source.text.count("tl.dot(") == 7
 
 
 @pytest.mark.parametrize("part", ["generators", "programs"])

@@ -300,6 +300,8 @@ def check_parts_and_thirds() -> None:
     shape, parted, thirds = (16, 64, 16, 1, 2), _InParts(), InterpretedTriton()
     infinite = random.normal(size=(33, 40)).astype(np.float32)
     infinite[3, 5], infinite[20, 7], infinite[30, 2] = np.inf, np.nan, 3e38
+    largest, ones = np.zeros((33, 40), np.float32), np.full((40, 70), 1 + 0.52 / 128, np.float32)
+    largest[3, 5], largest[20, 7] = 2.0**127 * 254.6 / 128, 3.4e38
     product = wf.einsum("i,k;k,j=>i,j", values(33, 40), values(40, 70))
     batches = wf.einsum("b,i,k;b,k,j=>b,j,i", values(2, 70, 18), values(2, 18, 20))
     programs = {
@@ -307,10 +309,12 @@ def check_parts_and_thirds() -> None:
         "parts of batches": (parted, batches + values(20, 70)),
         "thirds": (thirds, product + values(70)),
         "thirds of what is not finite": (thirds, wf.einsum("i,k;k,j=>i,j", wf.data(infinite), values(40, 70))),
+        "thirds of the largest": (thirds, wf.einsum("i,k;k,j=>i,j", wf.data(largest), wf.data(ones))),
     }
     for name, (backend, tensor) in programs.items():
-        single = {"single_blocks": (shape,)} if backend is parted else {"third_blocks": (shape,), "thirds_from": 80}
-        wf.config.gpu = wf.Gpu(thread_cells=((1 << 20, 128),), **single)  # type: ignore[arg-type]
+        blocks = {"thread_cells": ((1 << 20, 128),), "single_blocks": (shape,), "third_blocks": (shape,)}
+        quicker = {"thirds": backend is thirds, "third_times": 1.0, "third_step_ns": 1.0, "third_multiply_ns": 1e-3}
+        wf.config.gpu = wf.Gpu(**blocks, **quicker)  # type: ignore[arg-type]
         ours, meant = (wf.Context(one) for one in (backend, "interp"))
         text = ours.compile(tensor.forward, keep=[tensor]).show("source")
         assert ("tl.split(" in text, _SPLIT in text) == (backend is parted, backend is thirds), name

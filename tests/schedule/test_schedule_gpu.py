@@ -476,13 +476,31 @@ def test_what_registers_do_not_hold_is_done_in_parts() -> None:
         assert chosen(gpu, tensor).endswith(wanted)
 
 
-def test_factors_are_sums_of_three_where_tensor_cores_are_quicker() -> None:
-    zeros = np.zeros((256, 256), np.float32), np.zeros((256, 256), ml_dtypes.bfloat16)
-    single, narrow = ([wf.data(one, label=name) for name in "ab"] for one in zeros)
-    gpu = wf.Gpu(thirds_from=90)
-    assert chosen(gpu, wf.einsum("i,k;k,j=>i,j", *single)).endswith(", as thirds")
-    assert "thirds" not in chosen(gpu, wf.einsum("i,k;k,j=>i,j", *narrow))
-    assert "thirds" not in chosen(wf.Gpu(thirds_from=91), wf.einsum("i,k;k,j=>i,j", *single))
+def test_factors_are_sums_of_three_where_that_is_quicker() -> None:
+    """Each product has what takes it the least time, of its sizes: nothing is decided of a GPU as a whole."""
+
+    def product(rows: int, columns: int, sums: int, dtype: type = np.float32) -> wf.Tensor:
+        a, b = (wf.data(np.zeros((one, sums), dtype), label=name) for name, one in (("a", rows), ("b", columns)))
+        return wf.einsum("i,k;j,k=>i,j", a, b)
+
+    bias, square = (wf.data(np.zeros(shape, np.float32)) for shape in ((2048,), (2048, 2048)))
+    heavy = wf.relu(product(2048, 2048, 256) + bias) * square + wf.data(np.zeros((2048, 1), np.float32))
+    large = "128 rows by 128 columns by 32 sums, 8 warps, 3 stages, groups of 8"
+    for gpu, tensor, wanted in (
+        (wf.Gpu(), product(4096, 4096, 4096), f"{large}, as thirds"),
+        (wf.Gpu(), product(16, 16, 16), "16 rows by 16 columns by 16 sums, 2 warps, 3 stages, groups of 8"),
+        (wf.Gpu(third_step_ns=1.0), product(16, 16, 16), "16 sums, 4 warps, 3 stages, groups of 8, as thirds"),
+        (wf.Gpu(), product(1024, 1024, 144), "by 32 sums, 4 warps, 3 stages, groups of 8, as thirds"),
+        (wf.Gpu(), heavy, "64 rows by 64 columns by 32 sums, 4 warps, 3 stages, groups of 8, 2 parts, as thirds"),
+    ):
+        assert chosen(gpu, tensor).endswith(wanted)
+    for gpu, tensor in (
+        (wf.Gpu(thirds=False), product(2048, 2048, 256)),
+        (wf.Gpu(third_times=1e3), product(2048, 2048, 256)),
+        (wf.Gpu(), product(2048, 2048, 15)),
+        (wf.Gpu(), product(2048, 2048, 256, ml_dtypes.bfloat16)),
+    ):
+        assert "thirds" not in chosen(gpu, tensor)
 
 
 def test_a_rounded_factor_is_kept_for_the_gradient() -> None:

@@ -46,7 +46,7 @@ def copy_factors(stage: Stage, task: Task) -> Stage:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
         return pipeline.with_nests(stage, with_turned_factors(stage.nests, task.options.shaped_for.copied_points))
-    if task.options.shaped_for.multiplies_thirds:
+    if task.options.shaped_for.thirds:
         return stage
     return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, task.options.shaped_for.copied_points))
 

@@ -30,6 +30,6 @@ def _product_flops(body: Sequence[Stmt], gpu: Gpu) -> Counter[float]:
     for stmt, scope in scoped(body):
         if isinstance(stmt, Staged) and stmt.what.blocks is not None:
             parts = parts_of(stmt)
-            speed = gpu.product_flops_per_s(product_width(parts), stmt.what.blocks.precision == "tf32")
+            speed = gpu.product_flops_per_s(product_width(parts), stmt.what.blocks.precision)
             found[speed] += 2 * prod(size for _, size in (*scope.loops, *parts.left, *parts.right, *parts.sums))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from weft.errors import WeftError
 from weft.machine import Machine
@@ -27,8 +27,9 @@ class Gpu:
     those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
     several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
     launch in a graph takes `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of
-    a loop of loads takes `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache
-    is `cache_speed` times as fast as memory.
+    a loop of loads takes `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`, `across_times` as
+    long where columns of a factor lie apart; the second cache is `cache_speed` times as fast as memory. A
+    multiprocessor has so many `registers`, and a thread of a product `thread_registers` besides its sums.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,
@@ -36,10 +37,13 @@ class Gpu:
     each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
     `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
     them. A strip of a long sum has `strip_points`.
-    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
+    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most, each
+    of which takes `strip_ns` more to add up.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
     of eight.
-    From `thirds_from` on, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`.
+    With `thirds`, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`, where that is
+    quicker and there are sums enough for it to be as near: products take `third_times` as long as of factors of two
+    bytes, and `third_step_ns` and `third_multiply_ns` instead of those above.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
     `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
@@ -73,8 +77,12 @@ class Gpu:
     launch_ns: float = 1500.0
     program_ns: float = 1000.0
     step_ns: float = 200.0
-    multiply_ns: float = 1.2
+    multiply_ns: float = 0.8
+    across_times: float = 4.0
     cache_speed: float = 1.5
+    strip_ns: float = 40.0
+    registers: int = 1 << 16
+    thread_registers: int = 64
     point_lanes: int = 1024
     row_lanes: int = 16384
     part_lanes: int = 2048
@@ -127,17 +135,23 @@ class Gpu:
     )
     third_blocks: tuple[BlockShape, ...] = (
         (128, 128, 32, 8, 3),
+        (128, 64, 32, 4, 3),
         (64, 128, 32, 4, 3),
+        (64, 64, 64, 4, 3),
         (64, 64, 32, 4, 3),
+        (64, 32, 64, 4, 3),
         (32, 64, 32, 4, 3),
+        (32, 32, 64, 4, 3),
         (32, 32, 32, 4, 3),
         (16, 32, 64, 4, 3),
-        (16, 16, 64, 2, 3),
     )
     parted_blocks: tuple[BlockShape, ...] = ((128, 128, 64, 8, 3),)
     parted_from: int = 4
     part_cells: int = 16
-    thirds_from: int = 1 << 20
+    thirds: bool = True
+    third_times: float = 8.0
+    third_step_ns: float = 540.0
+    third_multiply_ns: float = 0.34
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
@@ -164,8 +178,7 @@ class Gpu:
     def __post_init__(self) -> None:
         for field in fields(self):
             value, usual = getattr(self, field.name), field.default
-            if not (_is_table(value, len(usual[0])) if isinstance(usual, tuple) else _is_positive(value)):
-                wanted = "a tuple of tuples of numbers above 0" if isinstance(usual, tuple) else "a number above 0"
+            if wanted := _unfit(value, usual):
                 fix = "change what differs: wf.Gpu(multiprocessors=108)"
                 raise WeftError(f"Gpu.{field.name} is {wanted}, not {value!r}", fix=fix)
 
@@ -185,24 +198,19 @@ class Gpu:
         return self.architecture >= self.maps_from
 
     @property
-    def multiplies_thirds(self) -> bool:
-        """Are factors in single precision multiplied on tensor cores, as sums of three?"""
-        return self.architecture >= self.thirds_from
-
-    @property
     def programs(self) -> int:
         """How many programs keep all multiprocessors busy, though some take longer."""
         return 4 * self.multiprocessors
 
-    def product_flops_per_s(self, width: int, tf32: bool) -> float:
-        """What the units that multiply factors of so many bytes do, rounded to tf32 where four are."""
+    def product_flops_per_s(self, width: int, precision: str) -> float:
+        """What the units that multiply factors of so many bytes do at most, in a precision."""
         if width == 8:
             return self.double_flops_per_s
         if width < 4:
             return self.tensor_flops_per_s
-        if tf32:
-            return self.tensor_flops_per_s / 2
-        return self.tensor_flops_per_s / _THIRDS if self.multiplies_thirds else self.flops_per_s
+        return {"tf32": self.tensor_flops_per_s / 2, "thirds": self.tensor_flops_per_s / _THIRDS}.get(
+            precision, self.flops_per_s
+        )
 
     def as_machine(self, like: Machine) -> Machine:
         """What passes that weigh memory against arithmetic take it for: one core that never waits for functions."""
@@ -221,6 +229,15 @@ class Gpu:
             vector_function_ns=1e-3,
             identity=f"{like.identity} {sha256(repr(self).encode()).hexdigest()[:16]}",
         )
+
+
+def _unfit(value: object, usual: Any) -> str:
+    """What a value should be, like the usual one; nothing if it is so."""
+    if isinstance(usual, bool):
+        return "" if isinstance(value, bool) else "True or False"
+    if isinstance(usual, tuple):
+        return "" if _is_table(value, len(usual[0])) else "a tuple of tuples of numbers above 0"
+    return "" if _is_positive(value) else "a number above 0"
 
 
 def _is_positive(value: object) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
@@ -81,14 +81,24 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
 
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
-    _, shape = _best(parts, batches, 1, gpu, tf32)
-    high, wide, deep, warps, stages = shape
-    sums, precision = _points(parts.sums), _precision(parts, gpu, tf32)
-    deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
-    while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
-        deep //= 2
-    plain = Blocks(high, wide, deep, warps, stages, 8, _parts(shape, parts, gpu), precision)
+    _, way, shape = _best(parts, batches, 1, gpu, tf32)
+    high, wide, _, warps, stages = shape
+    deep = _depth(shape, parts, 1, way)
+    plain = Blocks(high, wide, deep, warps, stages, 8, _parts(shape, parts, way, gpu), way.precision)
     return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
+
+
+def _depth(shape: BlockShape, parts: Parts, splits: int, way: _Way) -> int:
+    """How many sums are taken at a time: no more than there are.
+
+    Those that are left at the end are masked. Where sums are of several loops they are as many each time, so that the
+    others stand still, and where the copy engine may load them.
+    """
+    sums = _points(parts.sums) // splits
+    deep = min(shape[2], max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
+    while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0 and (way.evenly or len(parts.sums) > 1):
+        deep //= 2
+    return deep
 
 
 def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
@@ -104,42 +114,87 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
 
 
-def _precision(parts: Parts, gpu: Gpu, tf32: bool) -> str:
-    """What factors in single precision are multiplied as."""
-    if parts.total.dtype != "float32":
-        return "ieee"
-    single = max(map(_bytes, parts.factors)) == 4
-    return "tf32" if tf32 else "thirds" if single and gpu.multiplies_thirds else "ieee"
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How factors are multiplied, and what takes how long: a step, a multiply-add of a thread that waits for none, and
+    what a program does besides."""
+
+    precision: str
+    shapes: Sequence[BlockShape]
+    flops_per_s: float
+    step_ns: float
+    multiply_ns: float = 0.0
+    program_ns: float = 0.0
+    totals: int = 1  # of each cell, in registers
+    evenly: bool = True  # are as many sums taken each time?
 
 
-def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
-    """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
-    double = parts.total.dtype == "float64"
-    width, tf32 = product_width(parts), tf32 and not double
-    single = gpu.third_blocks if gpu.multiplies_thirds else gpu.single_blocks
-    wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
-    shapes = _light(wide, parts, gpu) if width >= 4 else _narrow(parts, gpu)
-    speed = gpu.product_flops_per_s(width, tf32)
+def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
+    """The ways in which a product's factors can be multiplied as exactly as is asked for."""
+    width, step = product_width(parts), gpu.step_ns
+    if width == 8:
+        yield _Way("ieee", _light(gpu.double_blocks, parts, gpu), gpu.double_flops_per_s, step)
+    elif width < 4:
+        yield _Way("tf32" if tf32 else "ieee", _narrow(parts, gpu), gpu.tensor_flops_per_s, step)
+    elif tf32:
+        yield _Way("tf32", _light(gpu.tf32_blocks, parts, gpu), gpu.tensor_flops_per_s / 2, step)
+    else:
+        slower = gpu.across_times if _is_across(parts) else 1.0
+        speed, multiply = gpu.flops_per_s / slower, gpu.multiply_ns * slower
+        yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
+        if gpu.thirds and _points(parts.sums) >= SMALLEST_BLOCK:  # what is left out is more than fewer sums round
+            shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
+            step, multiply = gpu.third_step_ns, gpu.third_multiply_ns
+            yield _Way("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
+
+
+def _is_across(parts: Parts) -> bool:
+    """Does the factor on the right lie along its sums, so that what a thread has of its columns lies apart?"""
+    last = parts.sums[-1][0] if parts.sums else ""
+    return any(stride_of(read, last) == 1 for read in reads(parts.factors[1]))
+
+
+def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Way, BlockShape]:
+    """What a product takes, in nanoseconds, the way in which it does, and the shape of its blocks."""
+    found = [
+        (_ns(way, shape, parts, batches, splits, gpu), way, shape)
+        for way in _ways(parts, gpu, tf32)
+        for shape in way.shapes
+    ]
+    least, way, shape = min(found, key=lambda one: (one[0], one[2]))
+    return least + _joining_ns(parts, batches, splits, gpu), way, shape
+
+
+def _ns(way: _Way, shape: BlockShape, parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
+    """What the programs of a product take: alone on their multiprocessors, or as their units let several."""
+    high, wide, _, warps, _ = shape
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
-    multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
-    partial = (16 if double else 8) * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
-    own = 0.0 if splits == 1 else gpu.launch_ns + gpu.program_ns + partial
+    programs = splits * batches * -(-rows // high) * -(-columns // wide)
+    deep, width = _depth(shape, parts, splits, way), product_width(parts)
+    steps = -(-sums // (splits * deep))
+    compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / way.flops_per_s * gpu.multiprocessors * 1e9
+    load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
+    waves = -(-programs // (gpu.multiprocessors * _resident(way, shape, width, gpu)))
+    alone = waves * steps * (way.step_ns + high * wide * deep / (32 * warps) * way.multiply_ns)
+    return waves * way.program_ns + max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load))
 
-    def ns(shape: BlockShape) -> float:
-        high, wide, deep, warps, stages = shape
-        programs = splits * batches * -(-rows // high) * -(-columns // wide)
-        steps = -(-sums // (splits * deep))
-        compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / speed * gpu.multiprocessors * 1e9
-        load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
-        resident = max(1, min(64 // warps, gpu.shared_bytes // (stages * (high + wide) * deep * width), 8))
-        alone = (
-            -(-programs // (gpu.multiprocessors * resident))
-            * steps
-            * (gpu.step_ns + high * wide * deep / (32 * warps) * multiply)
-        )
-        return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
-    return min((ns(one), one) for one in shapes)
+def _resident(way: _Way, shape: BlockShape, width: int, gpu: Gpu) -> int:
+    """How many programs share a multiprocessor: its warps, its fast memory, and its registers."""
+    high, wide, deep, warps, stages = shape
+    registers = 32 * warps * (gpu.thread_registers + way.totals * _thread_cells(shape))
+    shared = stages * (high + wide) * deep * width
+    return max(1, min(64 // warps, gpu.shared_bytes // shared, gpu.registers // registers, 8))
+
+
+def _joining_ns(parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
+    """What adding up the parts of split sums takes: a launch, and each part, from the second cache if it holds them."""
+    if splits == 1:
+        return 0.0
+    size = (8 if parts.total.dtype == "float64" else 4) * _points(parts.left) * _points(parts.right) * batches
+    near = (splits + 1) * size <= gpu.cache_bytes
+    moved = (splits + 1) * size / gpu.cache_speed if near else 2 * splits * size
+    return gpu.launch_ns + gpu.program_ns + splits * gpu.strip_ns + moved / gpu.bytes_per_s * 1e9
 
 
 def _light(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[BlockShape]:
@@ -153,18 +208,23 @@ def _narrow(parts: Parts, gpu: Gpu) -> list[BlockShape]:
     """The shapes for factors of two bytes.
 
     Where much follows the sums it is done in parts, in blocks of which two share a multiprocessor: one ends while the
-    other sums. In others a thread has no more cells than in two such parts.
+    other sums.
     """
-    light = _light(gpu.narrow_blocks, parts, gpu)
-    if _touched(parts) < gpu.parted_from:
-        return light
-    return [*gpu.parted_blocks, *(one for one in light if _thread_cells(one) <= 2 * gpu.part_cells)]
+    parted = gpu.parted_blocks if _touched(parts) >= gpu.parted_from else ()
+    return [*parted, *_in_parts(gpu.narrow_blocks, parts, gpu)]
 
 
-def _parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
+def _in_parts(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[BlockShape]:
+    """The shapes of which a thread has no more cells than in two parts, where much follows the sums."""
+    light = _light(shapes, parts, gpu)
+    return [one for one in light if _touched(parts) < gpu.parted_from or _thread_cells(one) <= 2 * gpu.part_cells]
+
+
+def _parts(shape: BlockShape, parts: Parts, way: _Way, gpu: Gpu) -> int:
     """In how many parts a block does what follows its sums."""
-    parted = _touched(parts) >= gpu.parted_from and shape in gpu.parted_blocks
-    return max(1, _thread_cells(shape) // gpu.part_cells) if parted else 1
+    parted = _touched(parts) >= gpu.parted_from and (way.precision == "thirds" or shape in gpu.parted_blocks)
+    most = shape[1] // SMALLEST_BLOCK
+    return max(1, min(most, _thread_cells(shape) // gpu.part_cells)) if parted else 1
 
 
 def _touched(parts: Parts) -> int:

@@ -19,6 +19,8 @@ from weft.schedule.gpu_model import USUAL_GPU, Gpu
 
 #: Of what clock and width of memory say, so much is reached; an H200's multiprocessor runs at so many kHz.
 _REACHED, _USUAL_KHZ = 0.88, 1_980_000
+#: Architectures whose tensor cores multiply many times as fast as their threads.
+_LARGE_TENSOR_CORES = (80, 90, 100, 103)
 #: Numbers transferred by a pin of memory in a cycle.
 _TWICE = 2
 
@@ -30,10 +32,11 @@ def described_gpu(driver: Driver, index: int) -> Gpu:
     def told(attribute: int) -> int:
         return driver.number("cuDeviceGetAttribute", attribute, device)
 
-    many, khz = told(MULTIPROCESSORS), told(CLOCK_KHZ)
+    many, khz, architecture = told(MULTIPROCESSORS), told(CLOCK_KHZ), 10 * told(MAJOR) + told(MINOR)
     found = replace(
         USUAL_GPU,
-        architecture=10 * told(MAJOR) + told(MINOR),
+        architecture=architecture,
+        thirds=architecture in _LARGE_TENSOR_CORES,
         multiprocessors=many if many > 1 else USUAL_GPU.multiprocessors,
         shared_bytes=max(told(MOST_SHARED), 1 << 10),
         cache_bytes=max(told(CACHE_BYTES), 1 << 20),

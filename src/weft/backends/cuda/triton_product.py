@@ -210,9 +210,10 @@ class ProductText:
         """Add the products of all that factors are sums of, but for those of less than a rounding.
 
         A number of single precision has 24 digits. Three of bfloat16, each the first eight digits of what the others
-        leave, are all of them; in the products of two such sums, what a third is in is 2^-16 or less of the factor:
-        with the second and third of the other factor that makes 2^-24, which is left out. Tensor cores cut off what
-        their sums have no digits for, always towards zero, so they add up those of a step alone, the smallest first.
+        leave, are all of them: the second is 2^-7 of the number at most, the third 2^-15. What both are in is left
+        out: 2^-21 of the product at most, some 2^-25 of most. None is larger than the number, so that none is infinite
+        where that is not. Tensor cores cut off what their sums have no digits for, always towards zero, so they add up
+        those of a step alone, the smallest first.
         """
         lines = self.values.lines
         for one in found:
@@ -263,11 +264,14 @@ class ProductText:
     def _undivided(
         self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
     ) -> None:
-        """Add up anew, factors as they are, where something is not a number: what is infinite is no sum of three."""
+        """Add up anew, factors as they are, where a sum is not finite.
+
+        What is infinite is no sum of three; and whether a sum overflows, factors as they are say.
+        """
         lines, one_step = self.values.lines, _points(self.parts.sums) <= self.blocks.sums
         deep = self.blocks.sums if one_step else SMALLEST_BLOCK  # names of no loop keep their shapes
         blocks = replace(self.blocks, sums=deep, precision="ieee", maps=False)
-        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        lines.add(f"if tl.max(tl.cast({total} - {total} != 0.0, tl.int32)) != 0:")
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
         plain = replace(self, staged=replace(self.staged, what=replace(self.staged.what, blocks=blocks)))
@@ -276,9 +280,10 @@ class ProductText:
 
     def _again(self, total: str, here: Here) -> None:
         """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
-        not finite is none."""
+        not finite is none. In thirds, where something is not finite."""
         lines, parts, known = self.values.lines, self.parts, dict(self.values.loaded)
-        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        wrong = f"{total} - {total} != 0.0" if self._in_thirds else f"{total} != {total}"
+        lines.add(f"if tl.max(tl.cast({wrong}, tl.int32)) != 0:")
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{here.sizes[0]}, {here.sizes[1]}], {triton_type(parts.total.dtype)})")
         lines.add(f"for term in range({_points(parts.sums)}):")
