@@ -55,6 +55,14 @@ def product(dtype: object = np.float32, size: int = 64) -> wf.Tensor:
     return wf.gelu(wf.einsum("i,k;k,j=>i,j", a, b) + zeros(size, label="bias", dtype=dtype))
 
 
+def further_sums(rows: int = 64) -> wf.Tensor:
+    """The gradient by what two products share: a sum for each."""
+    x = wf.param("x", o=[rows, 48])
+    u, v = zeros(48, 32, label="u"), zeros(48, 20, label="v")
+    one, other = wf.einsum("i,k;k,j=>i,j", x, u), wf.einsum("k,j;i,k=>i,j", v, x)
+    return wf.grad(wf.sum(wf.tanh(one), "...|...=>0") + wf.sum(wf.sin(other), "...|...=>0"), x)
+
+
 PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "chain": lambda: wf.tanh(matrix() * 2.0 + 1.0),
     "broadcast": lambda: matrix() + zeros(48, label="b"),
@@ -81,6 +89,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "parted_product": lambda: product(ml_dtypes.bfloat16, 256),
     "thirds_product": lambda: product(np.float32, 160),
     "thirds_at_once": lambda: product(np.float32, 32),
+    "further_sums": further_sums,
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,

@@ -232,6 +232,11 @@ def check_programs() -> None:
         "batches": wf.einsum("b,i,k;b,k,j=>b,i,j", values(3, 18, 20, batch=None), values(3, 20, 17, batch=None)),
         "windows": wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", values(2, 6, 5, 32), kernel, p=3, q=3),
     }
+    x = wf.param("x", o=[33, 20])
+    u, v = values(20, 17, batch=None), values(20, 40, batch=None)
+    one, other = wf.einsum("i,k;k,j=>i,j", x, u), wf.einsum("k,j;i,k=>i,j", v, x)
+    loss = wf.sum(wf.tanh(one), "...|... => 0") + wf.sum(other * other, "...|... => 0")
+    programs["sums that go on"] = wf.grad(loss, x)
     image = values(2, 6, 5, 32)
     spec = "n|y=+p, x=+q, c; f, p, q, c => n|y, x, f"
     programs["windows of what is not finite"] = wf.einsum(spec, image, wf.data(infinite), p=3, q=3)

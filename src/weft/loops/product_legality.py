@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from weft.loops.annotations import Parts, parts_of, placed_parts
+from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
@@ -74,6 +74,8 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
 
 def _unmapped(blocks: Blocks, found: Parts) -> str:
     """Why the copy engine cannot load a product's blocks."""
+    if further_sums(found)[0]:
+        return "there are maps of the factors of one sum"
     if found.tests or prod(size for _, size in found.sums) % blocks.sums:
         return "a block of sums has terms that are not there, and would not be zero"
     return "" if factor_maps(found) else "a factor is no matrix of whole rows"

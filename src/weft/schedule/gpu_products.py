@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
-from weft.loops.annotations import Parts, parts_of, staged_product
+from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, unfit
 from weft.loops.tensor_maps import factor_maps
@@ -70,8 +70,13 @@ def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
 
 
 def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
-    """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
+    """Into how many parts the sum of a product is best cut, each a block of its own, added up afterwards.
+
+    Sums that go on in one variable are not cut.
+    """
     parts = parts_of(staged)
+    if further_sums(parts)[0]:
+        return 1
     longest = max((size for _, size in parts.sums), default=1)
     fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
@@ -97,7 +102,8 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     Tensor cores take both with sums side by side, threads the one on the right with columns. Of two bytes, factors are
     loaded as quickly one way as the other.
     """
-    found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
+    single = not parts.tests and not further_sums(parts)[0]
+    found = factor_maps(parts) if single and _points(parts.sums) % blocks.sums == 0 else None
     if found is None or found[0].buffer.dtype != "float32":
         return False
     whole = blocks.precision != "thirds" and blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
@@ -120,7 +126,8 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     wide = gpu.double_blocks if double else gpu.tf32_blocks if tf32 else single
     shapes = _light(wide, parts, gpu) if width >= 4 else _narrow(parts, gpu)
     speed = gpu.product_flops_per_s(width, tf32)
-    rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
+    rows, columns = map(_points, (parts.left, parts.right))
+    sums = sum(_points(one.sums) for one in every_sum(parts))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
     partial = (16 if double else 8) * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
     own = 0.0 if splits == 1 else gpu.launch_ns + gpu.program_ns + partial
@@ -169,7 +176,7 @@ def _parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
 
 def _touched(parts: Parts) -> int:
     """How many cells what follows the sums reads and writes at a point."""
-    return sum(len(own_accesses(one)) for one in everything(parts.rest))
+    return sum(len(own_accesses(one)) for one in everything(further_sums(parts)[1]))
 
 
 def _thread_cells(shape: BlockShape) -> int:
@@ -180,7 +187,8 @@ def _thread_cells(shape: BlockShape) -> int:
 
 def product_width(parts: Parts) -> int:
     """The bytes of the wider factor as it lies in memory, or of a sum that is wider than both."""
-    return 8 if parts.total.dtype == "float64" else max(map(_bytes, parts.factors))
+    every = [factor for one in every_sum(parts) for factor in one.factors]
+    return 8 if parts.total.dtype == "float64" else max(map(_bytes, every))
 
 
 def _bytes(factor: Scalar) -> int:

@@ -20,7 +20,7 @@ from weft.affine import Affine
 from weft.backends.cuda.triton_types import triton_type
 from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
-from weft.loops.annotations import Parts, parts_of
+from weft.loops.annotations import Parts, every_sum, parts_of
 from weft.loops.nodes import Blocks
 from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point
 from weft.loops.tensor_maps import TensorMap, factor_maps
@@ -40,10 +40,16 @@ class ProductText:
     values: LaneValues
     batch: Sequence[Loop]
     staged: Staged
+    #: Which of several sums in one variable is written.
+    number: int = 0
 
     @property
     def parts(self) -> Parts:
-        return parts_of(self.staged)
+        return every_sum(parts_of(self.staged))[self.number]
+
+    @property
+    def _every_sum(self) -> list[ProductText]:
+        return [replace(self, number=at) for at in range(len(every_sum(parts_of(self.staged))))]
 
     @property
     def _body(self) -> Sequence[Stmt]:
@@ -90,8 +96,9 @@ class ProductText:
         total = f"{parts.total.name}_"
         lines.add(f"{total} = tl.zeros([{sizes[0]}, {sizes[1]}], {triton_type(parts.total.dtype)})")
         before = dict(self.values.loaded)
-        self._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
-        self.values.loaded = before
+        for one in self._every_sum:
+            one._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
+            self.values.loaded = dict(before)
         if parts.tests:
             self._again(total, here)
             self.values.loaded = before
@@ -234,8 +241,8 @@ class ProductText:
         parts, blocks = self.parts, self.blocks
         over = _points(parts.sums) % blocks.sums != 0
         sides = (
-            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
-            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
+            (left, f"sums_across{self.number or ''}", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
+            (right, f"sums_down{self.number or ''}", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
         )
         found, still = list[str](), self._still(start)
         for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
@@ -271,7 +278,8 @@ class ProductText:
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
         plain = replace(self, staged=replace(self.staged, what=replace(self.staged.what, blocks=blocks)))
-        plain._sums(left, right, outer, total)
+        for one in plain._every_sum:
+            one._sums(left, right, outer, total)
         lines.indent -= 1
 
     def _again(self, total: str, here: Here) -> None:
