@@ -22,6 +22,7 @@ from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Sto
 from weft.loops.annotations import staged_product
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
+from weft.loops.folded_sums import folded_sums
 from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST, Staged
 from weft.loops.semiring import SUM_OF_PRODUCTS, is_accumulation, is_rounded
@@ -88,7 +89,12 @@ class Contracting:
     @property
     def body(self) -> tuple[Stmt, ...]:
         """As loops, those of batches outermost."""
-        return around(self.what.kept, (Let(self.total, self.start), *self._added(self.what), *self._follows))
+        return around(self.what.kept, self.point)
+
+    @property
+    def point(self) -> Body:
+        """What is done at a point."""
+        return (Let(self.total, self.start), *self._added(self.what), *self._follows)
 
     @property
     def _follows(self) -> Body:
@@ -115,20 +121,26 @@ class Contracting:
 def contracting(stmt: Stmt, gathers: bool = False, several: bool = False) -> Contracting | None:
     """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none.
 
-    With `gathers`, for a backend that reads rows which values say; with `several`, for one that has several sums.
+    With `gathers`, for a backend that reads rows which values say; with `several`, for one that has several sums, and adds
+    up parts of rows and columns.
     """
     found = _in_memory(stmt) or _in_variable(stmt, several)
     if found is None:
         return None
-    return with_obstacle(replace(found, what=found.what.with_gathers) if gathers else found)
+    return with_obstacle(replace(found, what=found.what.with_gathers) if gathers else found, several)
 
 
-def with_obstacle(found: Contracting) -> Contracting:
-    """A contraction with the reason why what is done at its points keeps it from being placed, if so."""
+def with_obstacle(found: Contracting, folds: bool = False) -> Contracting:
+    """A contraction with the reason why what is done at its points keeps it from being placed, if so.
+
+    Sums of a part of its rows or columns do not, where a backend `folds` those.
+    """
+    rest, folded = folded_sums(found.what.left, found.what.right, found.rest) if folds else (found.rest, ())
     terms = (found.what, *found.more)
     read = [one for term in terms for factor in term.factors for one in reads(factor)]
-    kept, sums = {name for name, _ in found.what.kept}, {name for term in terms for name, _ in term.sums}
-    why = found.what.why or in_any_order(kept, (Let(found.total, found.start), *found.rest), read, sums)
+    kept, sums = dict(found.what.kept), {name for term in terms for name, _ in term.sums}
+    block = (Let(found.total, found.start), *rest, *(one.update for one in folded))
+    why = found.what.why or in_any_order(kept, block, read, sums)
     return replace(found, what=replace(found.what, why=why))
 
 

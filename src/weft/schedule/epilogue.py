@@ -36,7 +36,7 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
         return None
     if not all(isinstance(one, Let) for one in more) or cell.buffer not in effects(mine.rest).buffers:
         return None
-    names = _matched(mine, loops, [(cell.at, last.at)])
+    names = matched(mine, loops, [(cell.at, last.at)])
     if names is None:
         return None
     known = values_of([*lets, *(one for one in more if isinstance(one, Let))])
@@ -66,7 +66,7 @@ def _continued(mine: Contracting, other: Contracting) -> dict[str, str] | None:
     match mine.rest, other.start, other.rest:
         case (Store(buffer=result, value=total) as kept,), Read(buffer=start, at=at), (Store() as first, *_):
             if result == start == first.buffer and total == mine.total and (first.at, first.value) == (at, other.total):
-                return _matched(mine, other.what.kept, [(kept.at, at)])
+                return matched(mine, other.what.kept, [(kept.at, at)])
     return None
 
 
@@ -81,7 +81,7 @@ def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     loops, lets, block = enclosing_loops(stmt)
     cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
     pairs = [(cells[one.buffer], one.at) for one in accesses(block) if one.buffer in cells and one.at is not None]
-    alike = _matched(mine, loops, pairs) if pairs else None
+    alike = matched(mine, loops, pairs) if pairs else None
     if alike is None:
         return None
     new = renamed((*lets, *block), alike)
@@ -89,10 +89,10 @@ def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     return None if found.what.why or _waits(mine.rest, new) else found
 
 
-def _matched(
+def matched(
     mine: Contracting, loops: Sequence[Loop], cells: Sequence[tuple[tuple[Scalar, ...], tuple[Scalar, ...]]]
 ) -> dict[str, str] | None:
-    """The loops of a nest and those of a contraction they correspond to, if their index maps agree; else None."""
+    """The loops of a nest and those of a contraction that they correspond to, if their index maps agree; else None."""
     sizes, names, kept = dict(loops), dict[str, str](), dict(mine.what.kept)
     for own, theirs in cells:
         for one, other in zip(own, theirs, strict=True):

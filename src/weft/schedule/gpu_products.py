@@ -8,6 +8,7 @@ from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
+from weft.loops.folded_sums import folded_sums
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, unfit
 from weft.loops.tensor_maps import factor_maps
@@ -72,16 +73,25 @@ def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
 def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     """Into how many parts the sum of a product is best cut, each a block of its own, added up afterwards.
 
-    Sums that go on in one variable are not cut.
+    Sums that go on in one variable are not cut, nor those of what is added up further.
     """
     parts = parts_of(staged)
-    if further_sums(parts)[0]:
+    if further_sums(parts)[0] or folded_sums(parts.left, parts.right, parts.rest)[1]:
         return 1
     longest = max((size for _, size in parts.sums), default=1)
     fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
     fitting = whole or fitting
     return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
+
+
+def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
+    """The rows and columns for which a product does at once what follows its sums; None if it is best cut, or none."""
+    parts = parts_of(staged)
+    if not _is_blocked(staged, gpu) or best_splits(staged, 1, gpu, tf32) > 1:
+        return None
+    shape = _best(parts, 1, 1, gpu, tf32)[1]
+    return _side(shape, parts, gpu, 0), _side(shape, parts, gpu, 1)
 
 
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
@@ -146,7 +156,14 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         )
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
-    return min((ns(one), one) for one in shapes)
+    folded = folded_sums(parts.left, parts.right, parts.rest)[1]
+    whole = [one for one in shapes if all(_side(one, parts, gpu, fold.side) % fold.run == 0 for fold in folded)]
+    return min((ns(one), one) for one in whole or shapes)
+
+
+def _side(shape: BlockShape, parts: Parts, gpu: Gpu, side: int) -> int:
+    """How many rows of a block, or columns, what follows the sums is done for at once."""
+    return shape[1] // _parts(shape, parts, gpu) if side else shape[0]
 
 
 def _light(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[BlockShape]:
@@ -176,7 +193,8 @@ def _parts(shape: BlockShape, parts: Parts, gpu: Gpu) -> int:
 
 def _touched(parts: Parts) -> int:
     """How many cells what follows the sums reads and writes at a point."""
-    return sum(len(own_accesses(one)) for one in everything(further_sums(parts)[1]))
+    rest, folded = folded_sums(parts.left, parts.right, further_sums(parts)[1])
+    return sum(len(own_accesses(one)) for one in everything(rest)) + len(folded)
 
 
 def _thread_cells(shape: BlockShape) -> int:

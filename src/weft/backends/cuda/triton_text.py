@@ -144,7 +144,7 @@ class _TritonText:
                 product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged)
                 self.programs, self.warps, self.stages = product.launch
                 self.maps = product.maps
-                product.write(indices, self.block)
+                product.write(indices, self.block, _reduced)
                 return
         owned = bool(chain) and any(isinstance(one, Owners) for one in chain[-1].how)
         rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + (1 if owned else _depth(inside))
