@@ -121,8 +121,8 @@ class Contracting:
 def contracting(stmt: Stmt, gathers: bool = False, several: bool = False) -> Contracting | None:
     """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none.
 
-    With `gathers`, for a backend that reads rows which values say; with `several`, for one that has several sums, and adds
-    up parts of rows and columns.
+    With `gathers`, for a backend that reads rows which values say; with `several`, for one that has several sums in one
+    variable, and adds up parts of rows and columns.
     """
     found = _in_memory(stmt) or _in_variable(stmt, several)
     if found is None:
@@ -186,7 +186,7 @@ def _in_variable(stmt: Stmt, several: bool) -> Contracting | None:
 
 
 def _term(what: Contraction, total: Local, stmt: Stmt, known: Mapping[Local, Scalar]) -> Contraction | None:
-    """The sum that a statement goes on with in a contraction's variable, with the factors in its order; None if none."""
+    """The sum with which a statement goes on in a contraction's variable, factors in its order; None if it does not."""
     inner = _innermost(stmt)
     added = accumulation(inner.core) if inner and isinstance(inner.core, Set) and inner.core.local == total else None
     if inner is None or added is None or not isinstance(stmt, For):
@@ -201,9 +201,10 @@ def alike(what: Contraction, other: Contraction) -> Contraction | None:
     """A second contraction of the same cells, its factors in the order of the first; None if it is no such."""
     if set(what.left) != set(other.left):
         other = replace(other, left=other.right, right=other.left, factors=other.factors[::-1])
-    plain = what.ops == other.ops == SUM_OF_PRODUCTS and not what.is_conditional and not other.is_conditional
+    if what.ops != SUM_OF_PRODUCTS or other.ops != what.ops or other.why or what.is_conditional or other.is_conditional:
+        return None
     same = all(set(mine) == set(its) for mine, its in zip(_sides(what), _sides(other), strict=True))
-    return replace(other, batch=what.batch, left=what.left, right=what.right) if plain and same and not other.why else None
+    return replace(other, batch=what.batch, left=what.left, right=what.right) if same else None
 
 
 def _sides(what: Contraction) -> tuple[tuple[Loop, ...], ...]:

@@ -13,9 +13,9 @@ all that the sum is made of. Partial sums are added up in order: nothing depends
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import gcd
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Local, Read, Role, Set, Stmt, Store, Update
@@ -92,7 +92,7 @@ class _Sum:
 
 
 def _sums_in(body: Sequence[Stmt], kept: tuple[Loop, ...]) -> Iterator[_Sum]:
-    """The nests of a block that accumulate in cells of loops around, and those inside the loops that are alone in it."""
+    """The nests of a block that accumulate in cells of loops around, those in loops that are alone in it too."""
     for stmt in body:
         if not isinstance(stmt, For):
             continue
@@ -109,20 +109,20 @@ def _sum(stmt: For, kept: tuple[Loop, ...]) -> _Sum | None:
     taken = [found for one in inside if (found := _taken(one, known)) is not None]
     if not kept or not taken or len(lets) + len(taken) < len(inside):
         return None
-    found = _Sum(stmt, kept, sums, tuple(taken))
+    whole = _Sum(stmt, kept, sums, tuple(taken))
     cells = [one.into for one in taken if isinstance(one.into, Update)]
     own, names = {one.buffer for one in cells}, {name for name, _ in kept}
-    alone = own.isdisjoint(one.buffer for one in found.reads) and not any(variables(one.value) for one in taken)
+    alone = own.isdisjoint(one.buffer for one in whole.reads) and not any(variables(one.value) for one in taken)
     apart = all({name for index in one.at for name in free(index)} == names for one in cells)
-    return found if alone and apart else None
+    return whole if alone and apart else None
 
 
 def _taken(stmt: Stmt, known: Mapping[Local, Scalar]) -> _Taken | None:
     match stmt:
-        case Update(op=op, value=value):
-            found, dtype = (op, value), stmt.buffer.dtype
-        case Set(local=local):
-            found, dtype = accumulation(stmt), local.dtype
+        case Update(buffer=Buffer(dtype=dtype), op=op, value=value):
+            found: tuple[str, Scalar] | None = (op, value)
+        case Set(local=Local(dtype=dtype)):
+            found = accumulation(stmt)
         case _:
             return None
     if found is None or dtype != "float32" or not OPS[found[0]].reorderable:
@@ -149,23 +149,24 @@ def _folded(kernel: Kernel, found: _Sum, body: Body, gpu: Gpu, tf32: bool) -> tu
     sides = (mine.what.left, mine.what.right)
     side = next((at for at, one in enumerate(sides) if {names[name] for name, _ in found.sums} == set(dict(one))), None)
     blocks = best_blocks(mine.staged, gpu, tf32)
-    if side is None or blocks is None or not _is_at_hand(mine, found, names) or not _saves(found, body, cells, gpu):
+    if side is None or blocks is None or not _is_at_hand(mine, found, names) or not _is_alone_in(body, found):
         return None
     run = gcd(sides[side][-1][1], blocks[side])
     result = next(one.buffer for one in found.reads if one.buffer in cells)
     inside = not dict(sides[side]).keys().isdisjoint(free(pairs[0][0][-1]))
-    return _split(kernel, mine, found, body, _Place(result, names, side, run, inside)) if run >= SMALLEST_BLOCK else None
+    return (
+        _split(kernel, mine, found, body, _Place(result, names, side, run, inside)) if run >= SMALLEST_BLOCK else None
+    )
 
 
 def _is_alone(kernel: Kernel) -> bool:
     return len(kernel.body) == 1 and not kernel.decided and not kernel.recurrence
 
 
-def _saves(found: _Sum, body: Body, made: Collection[Buffer], gpu: Gpu) -> bool:
-    """Does a sum pass over memory that the rest of its block does not pass over, or not while registers hold it?"""
-    rest = _replaced(body, found.nest, ())
-    again = {one.buffer for one in accesses(rest)}.intersection(made)
-    return not again.intersection(one.buffer for one in found.reads) or prod(dict(found.sums).values()) > gpu.row_lanes
+def _is_alone_in(body: Body, found: _Sum) -> bool:
+    """Does only a sum read of a block what it sums up? Registers or caches hold that for what else would."""
+    again = {one.buffer for one in accesses(_replaced(body, found.nest, ()))}
+    return again.isdisjoint(one.buffer for one in found.reads)
 
 
 def _is_at_hand(mine: Contracting, found: _Sum, names: dict[str, str]) -> bool:
@@ -187,8 +188,7 @@ def _renamed(scalar: Scalar, names: dict[str, str]) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The result that is summed up, what a sum's loops are called in a product, the side that it sums over, and how many
-    of its iterations at once.
+    """The result that is summed up, what a sum's loops are called in a product, over which side, how many at once.
 
     Partial sums lie side by side as what they are of does: those of a row, where it sums along memory, `inside`.
     """

@@ -9,8 +9,9 @@ written late joins no kernel before the first that is. What finds what is checke
 runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
-join it (`epilogue.py`), and where a backend has several sums in one variable what goes on from it; anything else shares its batch loops, or nothing. Another contraction shares them if what one
-leaves for the other fits into a cache then, and did not before: attention runs head by head.
+join it (`epilogue.py`), and what goes on from that, where a backend has several sums in one variable; anything else
+shares its batch loops, or nothing. Another contraction shares them if what one leaves for the other fits into a cache
+then, and did not before: attention runs head by head.
 
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
 kernels that are alike, and the time of all later passes is linear in the program.
@@ -138,8 +139,8 @@ class _Part:
         return new_names(other.names, self.names)
 
     def _join_cells(self, other: _Part, scales: FusionCost) -> bool:
-        """Join as the initialisation of a contraction, as its epilogue, as a further sum of its cells or, if it `leads`,
-        as what runs before it."""
+        """Join as the initialisation of a contraction, as its epilogue, as a further sum of its cells, or as what runs
+        before it, if it `leads`."""
         found, lead, leads = None, (*self.lead, *other.lead), scales.leads
         if self.product is not None and other.product is not None:
             if len(other.level.body) == 1 and not scales.added(self.product, other.product):

@@ -162,7 +162,9 @@ def place_products(stage: Stage, task: Task) -> Stage:
 
     for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
     """
-    kernels = contractions.stage(stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True, several=True)
+    kernels = contractions.stage(
+        stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True, several=True
+    )
     return replace(stage, formed=tuple(kernels)) if task.placing else stage
 
 

@@ -28,6 +28,7 @@ from weft.backends.cuda.triton_types import full, triton_converted
 from weft.backends.cuda.triton_values import Here, LaneAxes, LaneValue, LaneValues, TritonLines, divided
 from weft.loops import (
     Buffer,
+    Cast,
     Fill,
     For,
     If,
@@ -44,6 +45,7 @@ from weft.loops import (
     Store,
     Update,
     combined,
+    dtype_of,
 )
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import accumulation, effects, read_in
@@ -101,6 +103,11 @@ class _LaneSum:
     @property
     def axes(self) -> LaneAxes:
         return self.here.axes
+
+    @property
+    def narrow(self) -> bool:
+        """Is it of a narrower type than what it is taken into?"""
+        return (self.dtype, self.local.dtype) == ("float32", "float64")
 
 
 @dataclass(slots=True)
@@ -287,7 +294,8 @@ class _TritonText:
             assert found is not None, f"{one.local.name} is set in lanes"
             once = times == 1 and sum(1 for other, _, _ in sites if other.local == one.local) == 1
             long = (found[0], one.local.dtype) == ("add", "float32") and times > PARTS[0]
-            dtype = "float64" if long else one.local.dtype
+            narrow = once and self._adds_few(found[1], sizes)
+            dtype = "float64" if long else "float32" if narrow else one.local.dtype
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
             own[key] = _LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
@@ -296,6 +304,12 @@ class _TritonText:
                 self.lines.add(f"{name} = {full(constant_value(start), dtype, there.shape(there.axes))}")
         self.sums |= own
         return list(own.values())
+
+    def _adds_few(self, value: Scalar, sizes: tuple[int, ...]) -> bool:
+        """Does a thread add up few numbers of single precision, and does what all threads have join in few steps?"""
+        threads = 32 * self.warps
+        single = isinstance(value, Cast) and value.dtype == "float64" and dtype_of(value.value) == "float32"
+        return single and prod(sizes) <= PARTS[0] * threads and threads.bit_length() <= PARTS[1]
 
     def _finished(self, one: _LaneSum) -> None:
         """Reduce what lanes accumulated, and take it into the variable."""
@@ -328,10 +342,11 @@ class _TritonText:
         """Take a value into the accumulators of lanes, but for those that no iteration has."""
         found = accumulation(stmt)
         assert found is not None
-        value, neutral = self.values.value(found[1], here), neutral_of(own.op, stmt.local.dtype)
+        taken = found[1].value if own.narrow and isinstance(found[1], Cast) else found[1]
+        value, dtype = self.values.value(taken, here), dtype_of(taken)
         text = value.text
         if mask := _joined(here.masks[own.masks :]):
-            text = f"tl.where({mask}, {text}, {full(constant_value(neutral), stmt.local.dtype)})"
+            text = f"tl.where({mask}, {text}, {full(constant_value(neutral_of(own.op, dtype)), dtype)})"
         if own.once:
             axes = value.axes.union(*(one.axes for one in here.masks[own.masks :]))
             self.lines.add(f"{own.name} = {self._broadcast(LaneValue(text, axes), own.axes, here)}")
