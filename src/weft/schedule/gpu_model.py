@@ -86,7 +86,7 @@ class Gpu:
     column_rows: int = 32
     fewest_columns: int = 16
     short_sums: int = 8
-    thread_lanes: int = 16
+    thread_lanes: int = 8
     fused_points: int = 512
     strip_points: int = 4096
     block_rows: int = 4
