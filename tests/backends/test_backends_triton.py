@@ -63,6 +63,14 @@ def further_sums(rows: int = 64) -> wf.Tensor:
     return wf.grad(wf.sum(wf.tanh(one), "...|...=>0") + wf.sum(wf.sin(other), "...|...=>0"), x)
 
 
+def folded_sums() -> wf.Tensor:
+    """The gradient of a bias, by what a product makes; others want that in another type."""
+    x, w, u = zeros(192, 64, label="x"), zeros(64, 128, label="w"), zeros(128, 64, label="u", dtype=ml_dtypes.bfloat16)
+    b = wf.param("b", o=128)
+    h = wf.tanh(wf.einsum("i,k;k,j=>i,j", x, w) + b)
+    return wf.grad(wf.sum(wf.tanh(wf.einsum("i,k;k,j=>i,j", h, u)), "...|...=>0"), b)
+
+
 PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "chain": lambda: wf.tanh(matrix() * 2.0 + 1.0),
     "broadcast": lambda: matrix() + zeros(48, label="b"),
@@ -90,6 +98,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "thirds_product": lambda: product(np.float32, 160),
     "thirds_at_once": lambda: product(np.float32, 32),
     "further_sums": further_sums,
+    "folded_sums": folded_sums,
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,

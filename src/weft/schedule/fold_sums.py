@@ -206,7 +206,8 @@ def _split(kernel: Kernel, mine: Contracting, found: _Sum, body: Body, place: _P
     name, size = own[-1]
     runs = BlockNames((*kernel.body, *body)).fresh(f"{name}_run"), size // place.run
     moved = {name: Affine(((place.run, runs[0]), (1, name)))} if runs[1] > 1 else {}
-    loops = [one for loop in mine.what.kept for one in ([runs, (name, place.run)] if loop[0] == name else [loop])]
+    cut = [one for one in (runs, (name, place.run)) if one[1] > 1]
+    loops = [one for loop in mine.what.kept for one in (cut if loop[0] == name else [loop])]
     cells = [one for one in loops if one[0] != name and one[1] > 1]
     cells.sort(key=lambda one: (one in own or one == runs) is place.inside)
     parts = [

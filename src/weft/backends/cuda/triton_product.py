@@ -130,31 +130,36 @@ class ProductText:
 
     def _fold(self, one: FoldedSum, here: Here, reduced: Reduce, first: int) -> None:
         """Store what rows or columns add up to, so many at a time."""
-        values, lines, update = self.values, self.values.lines, one.update
-        dtype, axis, many = update.buffer.dtype, one.side, here.sizes[one.side] // one.run
+        values, update, axis = self.values, one.update, one.side
+        dtype, many = update.buffer.dtype, here.sizes[axis] // one.run
         found = values.value(update.value, here)
         text = found.text if found.axes == _BOTH else f"tl.broadcast_to({found.text}, {here.shape(_BOTH)})"
         if (mask := here.masked()) is not None:
             text = f"tl.where({mask.text}, {text}, {full(constant_value(neutral_of(update.op, dtype)), dtype)})"
         sizes = tuple(many if at == axis else size for at, size in enumerate(here.sizes))
-        start, side = (("row_block", self.blocks.rows), ("column_block", self.blocks.columns))[axis]
-        number = start if side == one.run else f"{start} * {side // one.run} + {first // one.run}"
-        loops = (self.parts.left, self.parts.right)[axis][: -len(one.loops)]
         if many > 1:
-            cut = [sizes[0], *([one.run] if axis == 0 else []), sizes[1], *([one.run] if axis == 1 else [])]
+            cut = [*here.sizes[:axis], many, one.run, *here.sizes[axis + 1 :]]
             text = f"tl.reshape({reduced(f'tl.reshape({text}, {cut})', axis + 1, update.op, dtype)}, {list(sizes)})"
-            number = f"{number} + {values.numbers(many)}{('[:, None]', '[None, :]')[axis]}"
         else:
             text = reduced(text, axis, update.op, dtype)
-        runs = values.named(LaneValue(number, frozenset([axis] if many > 1 else [])), "runs")
-        indices = divided(loops, (update,), runs, lines, f"_{runs.text}_")
+        loops = (self.parts.left, self.parts.right)[axis][: -len(one.loops)]
+        runs = self._runs(one, many, first if axis else 0)
+        indices = divided(loops, (update,), runs, values.lines, f"_{runs.text}_")
         masks = [mask for mask in here.masks if axis not in mask.axes]
-        if many > 1 and _points(loops) % many:
+        if _points(loops) % ((self.blocks.rows, self.blocks.columns)[axis] // one.run):
             masks.append(LaneValue(f"({runs.text} < {_points(loops)})", runs.axes))
         there = Here({**here.indices, **indices}, tuple(masks), sizes)
         where, inside = values.offset(update.buffer, update.at, there), there.masked()
         guarded = f", mask={inside.text}" if inside else ""
-        lines.add(f"tl.store({values.buffers[update.buffer]} + {where.text}, {text}{guarded})")
+        values.lines.add(f"tl.store({values.buffers[update.buffer]} + {where.text}, {text}{guarded})")
+
+    def _runs(self, one: FoldedSum, many: int, first: int) -> LaneValue:
+        """The numbers of the cells that a block's rows or columns are added up to, so many from some row on."""
+        name, side = (("row_block", self.blocks.rows), ("column_block", self.blocks.columns))[one.side]
+        number = name if side == one.run else f"{name} * {side // one.run}"
+        number += f" + {first // one.run}" if first else ""
+        number += f" + {self.values.numbers(many)}{('[:, None]', '[None, :]')[one.side]}" if many > 1 else ""
+        return self.values.named(LaneValue(number, frozenset([one.side] if many > 1 else [])), "runs")
 
     def _in_parts(
         self, total: str, at: Mapping[str, LaneValue], row_mask: str, block: WriteBlock, reduced: Reduce
