@@ -152,11 +152,11 @@ def _folded(kernel: Kernel, found: _Sum, body: Body, gpu: Gpu, tf32: bool) -> tu
     if side is None or blocks is None or not _is_at_hand(mine, found, names) or not _is_alone_in(body, found):
         return None
     run = gcd(sides[side][-1][1], blocks[side])
+    if run < SMALLEST_BLOCK:
+        return None
     result = next(one.buffer for one in found.reads if one.buffer in cells)
     inside = not dict(sides[side]).keys().isdisjoint(free(pairs[0][0][-1]))
-    return (
-        _split(kernel, mine, found, body, _Place(result, names, side, run, inside)) if run >= SMALLEST_BLOCK else None
-    )
+    return _split(kernel, mine, found, body, _Place(result, names, side, run, inside))
 
 
 def _is_alone(kernel: Kernel) -> bool:
