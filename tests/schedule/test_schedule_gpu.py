@@ -21,14 +21,17 @@ from weft.loops import (
     Lanes,
     MalformedLoops,
     Program,
+    Read,
     Role,
     Simt,
     Staged,
+    Store,
     check,
     declared as show_declared,
     parse,
     show,
 )
+from weft.loops.annotations import further_sums, parts_of
 from weft.loops.effects import effects
 from weft.loops.product_legality import unfit
 from weft.loops.walk import everything
@@ -473,6 +476,15 @@ def test_maps_are_of_the_factors_of_one_sum() -> None:
     check(parse(SEVERAL_SUMS.format(maps="")))
     with pytest.raises(MalformedLoops, match="maps of the factors of one sum"):
         check(parse(SEVERAL_SUMS.format(maps=", through tensor maps")))
+
+
+def test_factors_of_further_sums_are_in_the_order_of_the_first() -> None:
+    text = SEVERAL_SUMS.format(maps="").replace("b[i, l] * a[l, j]", "a[l, j] * b[i, l]")
+    (staged,) = check(parse(text)).body
+    assert isinstance(staged, Staged)
+    (further,), rest = further_sums(parts_of(staged))
+    assert [factor.buffer.name for factor in further.factors if isinstance(factor, Read)] == ["b", "a"]
+    assert [type(one) for one in rest] == [Store]
 
 
 def test_sums_of_few_cells_are_cut_and_not_one_launch() -> None:

@@ -21,6 +21,7 @@ from math import prod
 from weft.affine import Affine
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_lane_product import LaneProductText
+from weft.backends.cuda.triton_lane_sums import LaneSum, adds_few
 from weft.backends.cuda.triton_library import triton_functions
 from weft.backends.cuda.triton_owners import OwnersText
 from weft.backends.cuda.triton_product import ProductText
@@ -87,29 +88,6 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages, maps=tuple(maps))
 
 
-@dataclass(frozen=True, slots=True)
-class _LaneSum:
-    """A variable that lanes accumulate in a block of their own, until their loop is done: long sums in a wider type."""
-
-    local: Local
-    op: str
-    name: str
-    dtype: str
-    here: Here
-    #: How many masks there were where it is declared; and whether it takes values once, so that it starts with them.
-    masks: int
-    once: bool
-
-    @property
-    def axes(self) -> LaneAxes:
-        return self.here.axes
-
-    @property
-    def narrow(self) -> bool:
-        """Is it of a narrower type than what it is taken into?"""
-        return (self.dtype, self.local.dtype) == ("float32", "float64")
-
-
 @dataclass(slots=True)
 class _TritonText:
     """A kernel under construction."""
@@ -124,7 +102,7 @@ class _TritonText:
     #: Index variables of loops that run in lanes all at once, by axis, lanes and size.
     indices: dict[tuple[int, int, int], tuple[str, LaneValue | None]] = field(default_factory=dict)
     #: What lanes accumulate, by variable and by how many lanes do; the variables that change, and their masks.
-    sums: dict[tuple[Local, tuple[int, ...]], _LaneSum] = field(default_factory=dict)
+    sums: dict[tuple[Local, tuple[int, ...]], LaneSum] = field(default_factory=dict)
     changing: set[Local] = field(default_factory=set)
     masks: dict[Local, int] = field(default_factory=dict)
     ranges: dict[str, int] = field(default_factory=dict)
@@ -278,11 +256,11 @@ class _TritonText:
 
     # Sums
 
-    def _begun(self, stmt: For, here: Here) -> list[_LaneSum]:
+    def _begun(self, stmt: For, here: Here) -> list[LaneSum]:
         """The accumulators of a loop's lanes, of variables that no loop around it accumulates in lanes."""
         done = effects(stmt.body)
         active = {local for local, _ in self.sums}
-        own: dict[tuple[Local, tuple[int, ...]], _LaneSum] = {}
+        own: dict[tuple[Local, tuple[int, ...]], LaneSum] = {}
         sites = list(_set_sites((stmt,), here.sizes))
         for one, sizes, times in sites:
             key = one.local, sizes
@@ -294,24 +272,18 @@ class _TritonText:
             assert found is not None, f"{one.local.name} is set in lanes"
             once = times == 1 and sum(1 for other, _, _ in sites if other.local == one.local) == 1
             long = (found[0], one.local.dtype) == ("add", "float32") and times > PARTS[0]
-            narrow = once and self._adds_few(found[1], sizes)
+            narrow = once and adds_few(found[1], prod(sizes), 32 * self.warps, self.changing)
             dtype = "float64" if long else "float32" if narrow else one.local.dtype
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
-            own[key] = _LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
+            own[key] = LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
             if not once:
                 start = neutral_of(found[0], dtype)
                 self.lines.add(f"{name} = {full(constant_value(start), dtype, there.shape(there.axes))}")
         self.sums |= own
         return list(own.values())
 
-    def _adds_few(self, value: Scalar, sizes: tuple[int, ...]) -> bool:
-        """Does a thread add up few numbers of single precision, and does what all threads have join in few steps?"""
-        threads = 32 * self.warps
-        single = isinstance(value, Cast) and value.dtype == "float64" and dtype_of(value.value) == "float32"
-        return single and prod(sizes) <= PARTS[0] * threads and threads.bit_length() <= PARTS[1]
-
-    def _finished(self, one: _LaneSum) -> None:
+    def _finished(self, one: LaneSum) -> None:
         """Reduce what lanes accumulated, and take it into the variable."""
         del self.sums[one.local, one.here.sizes]
         local = self.values.locals[one.local]
@@ -338,7 +310,7 @@ class _TritonText:
             text = f"tl.where({mask}, {text}, {local.text})"
         self.lines.add(f"{local.text} = {text}")
 
-    def _taken(self, stmt: Set, own: _LaneSum, here: Here) -> None:
+    def _taken(self, stmt: Set, own: LaneSum, here: Here) -> None:
         """Take a value into the accumulators of lanes, but for those that no iteration has."""
         found = accumulation(stmt)
         assert found is not None
