@@ -18,9 +18,10 @@ import weft as wf
 from backends.triton_interpreted import OnGrid, is_triton, source_of
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
+from weft.backends.cuda.triton_lane_sums import adds_few
 from weft.backends.cuda.triton_library import is_spelled
 from weft.backends.cuda.triton_text import triton_source
-from weft.loops import Buffer, For, Grid, Program, Read, Store, buffers_of, check, parse
+from weft.loops import Buffer, Cast, For, Grid, Program, Read, Role, Store, buffers_of, check, parse
 from weft.ops import OPS, Call
 from weft.ops.dtypes import is_float
 from weft.schedule.gpu_model import USUAL_GPU
@@ -56,6 +57,20 @@ def product(dtype: object = np.float32, size: int = 64) -> wf.Tensor:
     return wf.gelu(wf.einsum("i,k;k,j=>i,j", a, b) + zeros(size, label="bias", dtype=dtype))
 
 
+def further_sums(rows: int = 64) -> wf.Tensor:
+    """The gradient by what two products share: a sum for each."""
+    x = wf.param("x", o=[rows, 48])
+    u, v = zeros(48, 32, label="u"), zeros(48, 20, label="v")
+    one, other = wf.einsum("i,k;k,j=>i,j", x, u), wf.einsum("k,j;i,k=>i,j", v, x)
+    return wf.grad(wf.sum(wf.tanh(one), "...|...=>0") + wf.sum(wf.sin(other), "...|...=>0"), x)
+
+
+def folded_sums() -> wf.Tensor:
+    """What a product makes, divided by what its columns come to."""
+    h = wf.tanh(wf.einsum("i,k;k,j=>i,j", zeros(192, 64, label="x"), zeros(64, 128, label="w")))
+    return h / wf.einsum("i,j=>j", h)
+
+
 PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "chain": lambda: wf.tanh(matrix() * 2.0 + 1.0),
     "broadcast": lambda: matrix() + zeros(48, label="b"),
@@ -82,6 +97,8 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "parted_product": lambda: product(ml_dtypes.bfloat16, 256),
     "thirds_product": lambda: product(np.float32, 160),
     "thirds_at_once": lambda: product(np.float32, 32),
+    "further_sums": further_sums,
+    "folded_sums": folded_sums,
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "attention": attention,
@@ -101,6 +118,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 GPUS = {
     "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
     "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), multiply_ns=1e3, splits=1),
+    "folded_sums": wf.Gpu(splits=1),
     "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), multiply_ns=1e3),
     "mapped_product": wf.Gpu(thirds=False),
 }
@@ -392,3 +410,19 @@ def test_a_cell_that_is_stored_again_is_stored_once() -> None:
     """
     assert on_a_grid(text.replace("AT", "k")).text.count("tl.store(x0") == 1
     assert on_a_grid(text.replace("AT", "63 - k")).text.count("tl.store(x0") == 2
+
+
+@pytest.mark.parametrize(
+    ("role", "lanes", "few"),
+    [
+        (Role.TENSOR, 64 * 128, True),
+        (Role.TENSOR, 65 * 128, False),
+        (Role.PARTIAL, 6 * 128, True),
+        (Role.PARTS, 7 * 128, False),
+    ],
+)
+def test_lanes_add_up_few_numbers_in_single_precision(role: Role, lanes: int, few: bool) -> None:
+    """Of 128 threads, each its own first; partial sums were rounded before."""
+    read = Read(Buffer(0, "x", (8,), "float32", role), (Affine.of("i"),))
+    assert adds_few(Cast("float64", read), lanes, 128, ()) is few
+    assert not adds_few(read, lanes, 128, ())

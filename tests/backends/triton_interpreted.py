@@ -21,7 +21,7 @@ from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Memory
-from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, show
+from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.loops.product_legality import unfit
 from weft.loops.walk import everything, free, parts, scoped, top_down
@@ -232,6 +232,11 @@ def check_programs() -> None:
         "batches": wf.einsum("b,i,k;b,k,j=>b,i,j", values(3, 18, 20, batch=None), values(3, 20, 17, batch=None)),
         "windows": wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", values(2, 6, 5, 32), kernel, p=3, q=3),
     }
+    x = wf.param("x", o=[33, 20])
+    u, v = values(20, 17, batch=None), values(20, 40, batch=None)
+    one, other = wf.einsum("i,k;k,j=>i,j", x, u), wf.einsum("k,j;i,k=>i,j", v, x)
+    loss = wf.sum(wf.tanh(one), "...|... => 0") + wf.sum(other * other, "...|... => 0")
+    programs["sums that go on"] = wf.grad(loss, x)
     image = values(2, 6, 5, 32)
     spec = "n|y=+p, x=+q, c; f, p, q, c => n|y, x, f"
     programs["windows of what is not finite"] = wf.einsum(spec, image, wf.data(infinite), p=3, q=3)
@@ -323,8 +328,53 @@ def check_parts_and_thirds() -> None:
         np.testing.assert_allclose(ours[tensor], wanted, rtol=2e-5, atol=1e-6 * size, err_msg=name)
 
 
+FOLDED = """
+a: float32[{height}, 20]
+b: float32[20, {width}]
+z: float32[{height}, {width}]
+s: float32[{cells}]
+product of left {left}; right {right}; sums k in blocks of 32 rows by 32 columns by 32 sums, {how}:
+{loops}
+                t: float32 = 0
+                for k in range(20):
+                    t = t + (a[{row}, k] * b[k, {column}])
+                z[{row}, {column}] = t
+                if 0 <= -r < 1:
+                    s[{cell}] = {start}
+                s[{cell}] {op} t
+"""
+_ROWS = {"left": "p, r", "right": "j", "row": "16*p + r", "column": "j", "height": 80, "width": 40}
+_COLUMNS = {"left": "j", "right": "p, r", "row": "j", "column": "16*p + r", "height": 40, "width": 80}
+
+
+def check_folded_sums() -> None:
+    """Sums of a product's rows or columns, several in a block, and fewer than a block's in the last."""
+    random, sizes = np.random.default_rng(8), {"p": 5, "r": 16, "j": 40}
+    ways = [
+        {**sides, "op": op, "start": start, "how": f"4 warps, 2 stages, groups of 8{parts}"}
+        for sides in ({**_ROWS, "cells": "5, 40", "cell": "p, j"}, {**_COLUMNS, "cells": "40, 5", "cell": "j, p"})
+        for op, start in (("+=", "0.0"), ("max=", "-inf"))
+        for parts in ("", ", 2 parts")
+    ]
+    for way in ways:
+        names = f"{way['left']}, {way['right']}".split(", ")
+        loops = "\n".join(f"{'    ' * at}for {name} in range({sizes[name]}):" for at, name in enumerate(names, 1))
+        text = FOLDED.lstrip().format(**way, loops=loops)
+        program = check(parse(text))
+        arrays = {one: random.normal(size=one.shape).astype(np.float32) for one in buffers_of(program)}
+        meant = {one: array.copy() for one, array in arrays.items()}
+        run(program, meant)
+        source = source_of(Kernel((), program.body))
+        _function(source)[(source.programs,)](*map(_Array, arrays.values()))
+        for one, array in meant.items():
+            np.testing.assert_allclose(arrays[one], array, rtol=2e-5, atol=2e-4, err_msg=text)
+
+
 if __name__ == "__main__":
     checks: dict[str, Sequence[Callable[[], None]]]
-    checks = {"generators": [check_generators], "programs": [check_programs, check_maps, check_parts_and_thirds]}
-    for check in checks[sys.argv[1]]:
-        check()
+    checks = {
+        "generators": [check_generators],
+        "programs": [check_programs, check_maps, check_parts_and_thirds, check_folded_sums],
+    }
+    for one in checks[sys.argv[1]]:
+        one()

@@ -265,12 +265,54 @@ SAMPLES = {
 }
 
 
+#: What a product makes, divided by what its columns come to.
+SUMS_OF_A_PRODUCT = """
+a: float32[128, 48]
+u: float32[48, 64]
+g: float32[128, 64]
+s: float32[64]
+y: float32[128, 64]
+g[...] = 0
+for i in range(128):
+    for j in range(64):
+        for k in range(48):
+            g[i, j] += a[i, k] * u[k, j]
+s[...] = 0
+for j in range(64):
+    for i in range(128):
+        s[j] += g[i, j]
+for i in range(128):
+    for j in range(64):
+        y[i, j] = g[i, j] / s[j]
+"""
+#: What two products leave in the same cells.
+SEVERAL_SUMS = """
+a: float32[64, 48]
+u: float32[48, 32]
+b: float32[64, 20]
+v: float32[32, 20]
+g: float32[64, 32]
+for i in range(64):
+    for j in range(32):
+        g[i, j] = 0.0
+for i in range(64):
+    for j in range(32):
+        for k in range(48):
+            g[i, j] += a[i, k] * u[k, j]
+for p in range(64):
+    for q in range(32):
+        for k in range(20):
+            g[p, q] += v[q, k] * b[p, k]
+"""
+
 #: The same of passes for a GPU.
 SAMPLES_ON_GPU = {
     "forward_fills": (HIDDEN_PRODUCT, "w"),
     "group_sweeps": (ATTENTION, "o"),
     "sweep_columns": (ATTENTION, "o"),
     "join_straight": (ONE_SUM, "y"),
+    "fuse": (SEVERAL_SUMS, "g"),
+    "fold_sums": (SUMS_OF_A_PRODUCT, "y"),
     "place_contractions": (PRODUCT, "y"),
     "split_long_sums": (ONE_SUM, "y"),
     "cut_launches": (ONE_SUM, "y"),

@@ -21,14 +21,17 @@ from weft.loops import (
     Lanes,
     MalformedLoops,
     Program,
+    Read,
     Role,
     Simt,
     Staged,
+    Store,
     check,
     declared as show_declared,
     parse,
     show,
 )
+from weft.loops.annotations import further_sums, parts_of
 from weft.loops.effects import effects
 from weft.loops.product_legality import unfit
 from weft.loops.walk import everything
@@ -107,10 +110,29 @@ def test_rows_are_in_lanes() -> None:
                 y[j] = a
         """),
         """
-            for j in range(64) on a grid by 1 with 8 warps:
+            for j in range(64) on a grid by 1 with 16 warps:
                 a: float32 = 0
                 for i in range(4096) in lanes by 4096:
                     a = a + t[j, i]
+                y[j] = a
+        """,
+    )
+
+
+def test_few_rows_of_columns_are_added_up_one_by_one() -> None:
+    same(
+        gridded("""
+            for j in range(64):
+                a: float32 = 0
+                for i in range(8):
+                    a = a + x[i, j]
+                y[j] = a
+        """),
+        """
+            for j in range(64) on a grid by 64 with 1 warp:
+                a: float32 = 0
+                for i in range(8):
+                    a = a + x[i, j]
                 y[j] = a
         """,
     )
@@ -432,6 +454,52 @@ def test_what_has_no_owners() -> None:
 def test_what_owners_cannot_do(how: str, body: str, why: str) -> None:
     with pytest.raises(MalformedLoops, match=why):
         check(read(f"for i in range(64) by owners in {how} with 4 warps:\n    {body}\n"))
+
+
+SEVERAL_SUMS = """
+a: float32[64, 64]
+b: float32[64, 64]
+y: float32[64, 64]
+product of left i; right j; sums k in blocks of 64 rows by 64 columns by 32 sums, 4 warps, 3 stages, groups of 8{maps}:
+    for i in range(64):
+        for j in range(64):
+            t: float32 = 0
+            for k in range(64):
+                t = t + (a[i, k] * b[k, j])
+            for l in range(64):
+                t = t + (b[i, l] * a[l, j])
+            y[i, j] = t
+"""
+
+
+def test_maps_are_of_the_factors_of_one_sum() -> None:
+    check(parse(SEVERAL_SUMS.format(maps="")))
+    with pytest.raises(MalformedLoops, match="maps of the factors of one sum"):
+        check(parse(SEVERAL_SUMS.format(maps=", through tensor maps")))
+
+
+def test_factors_of_further_sums_are_in_the_order_of_the_first() -> None:
+    text = SEVERAL_SUMS.format(maps="").replace("b[i, l] * a[l, j]", "a[l, j] * b[i, l]")
+    (staged,) = check(parse(text)).body
+    assert isinstance(staged, Staged)
+    (further,), rest = further_sums(parts_of(staged))
+    assert [factor.buffer.name for factor in further.factors if isinstance(factor, Read)] == ["b", "a"]
+    assert [type(one) for one in rest] == [Store]
+
+
+def test_sums_of_few_cells_are_cut_and_not_one_launch() -> None:
+    a, u, b, v = (wf.param(name, o=shape) for name, shape in zip("aubv", [[16, 8192], [8192, 16]] * 2, strict=True))
+    c = wf.node("c")
+
+    @wf.cd
+    def code() -> None:
+        c[:] = wf.einsum("i,k;k,j=>i,j", a, u)
+        c.accumulate("+", wf.einsum("i,k;k,j=>i,j", b, v))
+
+    for splits, products in ((64, 2), (1, 1)):
+        options = wf.CompileOptions(gpu=wf.Gpu(splits=splits))
+        routine = wf.Context(OnGrid()).compile(code(), keep=[c], options=options)
+        assert routine.show("kernels").count("product of") == products
 
 
 def test_a_product_whose_points_meet_in_a_cell_has_no_blocks() -> None:

@@ -17,7 +17,7 @@ from math import prod
 from weft.affine import Affine
 from weft.loops.nodes import Description, If, Inside, Let, Local, Product, Set, Staged, Stmt, Tile
 from weft.loops.semiring import Semiring, is_tiled
-from weft.loops.walk import Body, Loop, around, bottom_up, map_scalars, perfect, substituted, top_down
+from weft.loops.walk import Body, Loop, around, bottom_up, free, map_scalars, perfect, substituted, top_down
 from weft.ops import Call, Scalar
 
 
@@ -25,7 +25,8 @@ from weft.ops import Call, Scalar
 class Parts:
     """A product's loops, where its sum starts, its operations, its two factors, and what is done with the sum.
 
-    There are no terms where `tests` do not hold, which say of factors whether they are inside of their tensors.
+    There are no terms where `tests` do not hold, which say of factors whether they are inside of their tensors. What is
+    done with the sum may begin with sums that go on in the same variable (`further_sums`).
     """
 
     left: tuple[Loop, ...]
@@ -37,6 +38,41 @@ class Parts:
     factors: tuple[Scalar, Scalar]
     rest: tuple[Stmt, ...]
     tests: tuple[Inside, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherSum:
+    """A sum of products that goes on where another ended: its loops and its factors, in the order of the first."""
+
+    sums: tuple[Loop, ...]
+    factors: tuple[Scalar, Scalar]
+
+
+def further_sums(parts: Parts) -> tuple[tuple[FurtherSum, ...], tuple[Stmt, ...]]:
+    """The sums that go on in a product's total after the first, and what is done with that then."""
+    found, rest = list[FurtherSum](), parts.rest
+    while rest and (one := _further(parts, rest[0])) is not None:
+        found.append(one)
+        rest = rest[1:]
+    return tuple(found), rest
+
+
+def _further(parts: Parts, stmt: Stmt) -> FurtherSum | None:
+    sums, core = perfect((stmt,))
+    match core:
+        case (Set(local=local, value=Call(op=op, args=(first, Call(op=combined, args=(one, other))))),):
+            left = {name for name, _ in parts.left}
+            factors = (other, one) if left.intersection(free(other)) else (one, other)
+            if sums and local == first == parts.total and (op, combined) == parts.ops:
+                return FurtherSum(sums, factors)
+    return None
+
+
+def every_sum(parts: Parts) -> list[Parts]:
+    """A product's sums one by one, each with what is done with the last."""
+    further, rest = further_sums(parts)
+    own = [FurtherSum(parts.sums, parts.factors), *further]
+    return [replace(parts, sums=one.sums, factors=one.factors, rest=rest) for one in own]
 
 
 def parts_of(staged: Staged) -> Parts:

@@ -63,6 +63,7 @@ class Role(Enum):
     BEFORE = "the old values of a buffer while it is written"
     ACCUMULATOR = "where a buffer's values are accumulated, in a wider type"
     PARTIAL = "several accumulators of one accumulation, joined at its end"
+    PARTS = "what blocks of a product leave of a sum of its results"
     SORTED = "elements on their way into order, or where they come to stand"
     FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"

@@ -1,7 +1,8 @@
 """What must hold for products to run in tiles or blocks; each answer is the reason why one cannot, or nothing.
 
 Tile        vectors lie in memory as it says, and end where tensors end
-Blocks      what follows the sums of a product touches at no point what it writes at another
+Blocks      what follows the sums of a product touches at no point what it writes at another, but for sums of rows or
+            columns that one block has
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from weft.loops.annotations import Parts, parts_of, placed_parts
+from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
+from weft.loops.folded_sums import folded_sums
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
@@ -69,11 +71,21 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
         return f"its parts are no powers of two, or of fewer than {SMALLEST_BLOCK} columns"
     if blocks.maps and (problem := _unmapped(blocks, found)):
         return problem
-    return carried_anywhere([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
+    rest, folded = folded_sums(found.left, found.right, found.rest)
+    sides = blocks.rows, blocks.columns // blocks.parts
+    loops = [*found.left, *found.right]
+    for one in folded:
+        if sides[one.side] % one.run:
+            return f"a block has a part of `{one.update.buffer.name}`"
+        if problem := carried_anywhere([loop for loop in loops if loop not in one.loops], (one.update,)):
+            return problem
+    return carried_anywhere(loops, (Let(found.total, found.start), *rest))
 
 
 def _unmapped(blocks: Blocks, found: Parts) -> str:
     """Why the copy engine cannot load a product's blocks."""
+    if further_sums(found)[0]:
+        return "there are maps of the factors of one sum"
     if found.tests or prod(size for _, size in found.sums) % blocks.sums:
         return "a block of sums has terms that are not there, and would not be zero"
     return "" if factor_maps(found) else "a factor is no matrix of whole rows"

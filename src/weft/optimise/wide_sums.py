@@ -63,6 +63,8 @@ from weft.loops.walk import (
 from weft.ops import Call, Scalar
 
 _NARROW, _WIDE = "float32", "float64"
+#: What holds sums of a few terms.
+_PARTIAL = (Role.PARTIAL, Role.PARTS)
 
 #: A statement that does something, and the loops around it.
 LoopedStmt = tuple[Stmt, tuple[Loop, ...]]
@@ -222,12 +224,12 @@ def _accumulated(stmts: Sequence[LoopedStmt]) -> set[Local]:
 
 def _joins(value: Scalar, sums: set[Local]) -> bool:
     """Is a value made of sums, so that its terms were rounded before?"""
-    partial = any(one.buffer.role is Role.PARTIAL for one in reads(value))
+    partial = any(one.buffer.role in _PARTIAL for one in reads(value))
     return partial or not sums.isdisjoint(variables(value))
 
 
 def _is_narrow(buffer: Buffer) -> bool:
-    return buffer.dtype == _NARROW and buffer.role is not Role.PARTIAL
+    return buffer.dtype == _NARROW and buffer.role not in _PARTIAL
 
 
 def _plain(stmt: Stmt, buffer: Buffer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from weft.affine import Affine
 from weft.loops import Let, Read, Set, Stmt, Store, Update
@@ -11,9 +11,9 @@ from weft.loops.walk import Access, accesses, parts, variables
 from weft.ops import OPS
 
 
-def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Sequence[Read], inside: Collection[str]) -> str:
+def in_any_order(loops: Mapping[str, int], block: Sequence[Stmt], read: Sequence[Read], inside: Collection[str]) -> str:
     """Why a block of straight-line code cannot run in the iterations of some loops in any order, between reads of some
-    cells, which have loops `inside` of their own too; empty if it can."""
+    cells, which have loops `inside` of their own too; empty if it can. Loops are told with their sizes."""
     touched = accesses(block)
     moving = {*loops, *inside}
     if taken := [
@@ -58,12 +58,22 @@ def _accumulates(stmt: Set, block: Sequence[Stmt]) -> bool:
     return alone and added is not None and OPS[added[0]].reorderable
 
 
-def _several(stmt: Store | Update, loops: Collection[str], touched: Sequence[Access]) -> str:
+def _several(stmt: Store | Update, loops: Mapping[str, int], touched: Sequence[Access]) -> str:
     """Why a cell is written at several points that do not agree; nothing if it is not."""
-    moving = [[name for name in one.names if name in loops] for one in stmt.at if isinstance(one, Affine)]
-    own_cell = {names[0] for names in moving if len(names) == 1}.issuperset(loops)
+    own_cell = {name for one in stmt.at if isinstance(one, Affine) for name in _told(one, loops)}.issuperset(loops)
     if not own_cell and (isinstance(stmt, Store) or not OPS[stmt.op].reorderable):
         return "is stored more than once"
     if any(one.at != stmt.at for one in touched):
         return "is touched at several indices"
     return "" if own_cell or len(touched) == 2 else "is touched more than once"
+
+
+def _told(index: Affine, loops: Mapping[str, int]) -> list[str]:
+    """The loops whose iterations an index tells apart, as those of 128*i + j, where j is less than 128."""
+    moving = sorted((abs(factor), name) for factor, name in index.terms if name in loops)
+    reach = 0
+    for factor, name in moving:
+        if factor <= reach:
+            return []
+        reach += factor * (loops[name] - 1)
+    return [name for _, name in moving]

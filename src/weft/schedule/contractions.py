@@ -21,6 +21,7 @@ from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Sto
 from weft.loops.annotations import staged_product
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
+from weft.loops.folded_sums import folded_sums
 from weft.loops.legality import points
 from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST, Staged
@@ -75,20 +76,34 @@ class Contracting:
     """Code that is a contraction: the variable it accumulates in, what that starts from, and what follows at a point.
 
     for kept: { total = start;  for sums: total = total + one * other;  the rest uses total }
+
+    Of several sums in one variable, `more` are those after the first.
     """
 
     what: Contraction
     total: Local
     start: Scalar
     rest: tuple[Stmt, ...]
+    more: tuple[Contraction, ...] = ()
 
     @property
     def body(self) -> tuple[Stmt, ...]:
         """As loops, those of batches outermost."""
-        value = Call(self.what.ops[0], (self.total, self.what.term))
-        added, tests = (Set(self.total, value),), self.what.tests
-        core = around(self.what.sums, (If(tests, added),) if tests else added)
-        return around(self.what.kept, (Let(self.total, self.start), *core, *self.rest))
+        return around(self.what.kept, self.point)
+
+    @property
+    def point(self) -> Body:
+        """What is done at a point."""
+        return (Let(self.total, self.start), *self._added(self.what), *self._follows)
+
+    @property
+    def _follows(self) -> Body:
+        """What is done after the first sum."""
+        return (*(stmt for one in self.more for stmt in self._added(one)), *self.rest)
+
+    def _added(self, what: Contraction) -> Body:
+        added: Body = (Set(self.total, Call(what.ops[0], (self.total, what.term))),)
+        return around(what.sums, (If(what.tests, added),) if what.tests else added)
 
     @property
     def placed(self) -> tuple[Stmt, ...]:
@@ -100,25 +115,32 @@ class Contracting:
         """As a product, of each batch."""
         what, start = self.what, Let(self.total, self.start)
         loops = what.left, what.right, what.sums
-        return staged_product(*loops, start, what.ops, what.factors, self.rest, tests=what.tests)
+        return staged_product(*loops, start, what.ops, what.factors, self._follows, tests=what.tests)
 
 
-def contracting(stmt: Stmt, gathers: bool = False) -> Contracting | None:
+def contracting(stmt: Stmt, gathers: bool = False, several: bool = False) -> Contracting | None:
     """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none.
 
-    With `gathers`, for a backend that reads rows which values say.
+    With `gathers`, for a backend that reads rows which values say; with `several`, for one that has several sums in one
+    variable, and adds up parts of rows and columns.
     """
-    found = _in_memory(stmt) or _in_variable(stmt)
+    found = _in_memory(stmt) or _in_variable(stmt, several)
     if found is None:
         return None
-    return with_obstacle(replace(found, what=found.what.with_gathers) if gathers else found)
+    return with_obstacle(replace(found, what=found.what.with_gathers) if gathers else found, several)
 
 
-def with_obstacle(found: Contracting) -> Contracting:
-    """A contraction with the reason why what is done at its points keeps it from being placed, if so."""
-    read = [one for factor in found.what.factors for one in reads(factor)]
-    kept, sums = ({name for name, _ in loops} for loops in (found.what.kept, found.what.sums))
-    why = found.what.why or in_any_order(kept, (Let(found.total, found.start), *found.rest), read, sums)
+def with_obstacle(found: Contracting, folds: bool = False) -> Contracting:
+    """A contraction with the reason why what is done at its points keeps it from being placed, if so.
+
+    Sums of a part of its rows or columns do not, where a backend `folds` those.
+    """
+    rest, folded = folded_sums(found.what.left, found.what.right, found.rest) if folds else (found.rest, ())
+    terms = (found.what, *found.more)
+    read = [one for term in terms for factor in term.factors for one in reads(factor)]
+    kept, sums = dict(found.what.kept), {name for term in terms for name, _ in term.sums}
+    block = (Let(found.total, found.start), *rest, *(one.update for one in folded))
+    why = found.what.why or in_any_order(kept, block, read, sums)
     return replace(found, what=replace(found.what, why=why))
 
 
@@ -135,8 +157,8 @@ def _in_memory(stmt: Stmt) -> Contracting | None:
     return Contracting(what, total, Read(core.buffer, core.at), (Store(core.buffer, core.at, total),))
 
 
-def _in_variable(stmt: Stmt) -> Contracting | None:
-    """for kept: { total = start;  for sums: total = total + one * other;  rest }"""
+def _in_variable(stmt: Stmt, several: bool) -> Contracting | None:
+    """for kept: { total = start;  for sums: total = total + one * other;  perhaps more such;  rest }"""
     loops, outer, block = enclosing_loops(stmt)
     own, (nest, *rest) = _split(block)
     inner = _innermost(nest)
@@ -156,7 +178,37 @@ def _in_variable(stmt: Stmt) -> Contracting | None:
     what = contraction_of(_nest(loops, inner, core, values_of(inner.lets, (), known)))
     if what is None:
         return None
-    return Contracting(what, total, start, (*_needed(lets, rest), *rest))
+    more = list[Contraction]()
+    while several and len(rest) > 1 and (term := _term(what, total, rest[0], known)) is not None:
+        more.append(term)
+        rest = rest[1:]
+    return Contracting(what, total, start, (*_needed(lets, rest), *rest), tuple(more))
+
+
+def _term(what: Contraction, total: Local, stmt: Stmt, known: Mapping[Local, Scalar]) -> Contraction | None:
+    """The sum with which a statement goes on in a contraction's variable, factors in its order; None if it does not."""
+    inner = _innermost(stmt)
+    added = accumulation(inner.core) if inner and isinstance(inner.core, Set) and inner.core.local == total else None
+    if inner is None or added is None or not isinstance(stmt, For):
+        return None
+    cells = Buffer(0, total.name, tuple(size for _, size in what.kept), total.dtype)
+    core = Update(cells, tuple(Affine.of(name) for name, _ in what.kept), *added)
+    found = contraction_of(_nest(what.kept, inner, core, values_of(inner.lets, (), known)))
+    return None if found is None else alike(what, found)
+
+
+def alike(what: Contraction, other: Contraction) -> Contraction | None:
+    """A second contraction of the same cells, its factors in the order of the first; None if it is no such."""
+    if set(what.left) != set(other.left):
+        other = replace(other, left=other.right, right=other.left, factors=other.factors[::-1])
+    if what.ops != SUM_OF_PRODUCTS or other.ops != what.ops or other.why or what.is_conditional or other.is_conditional:
+        return None
+    same = all(set(mine) == set(its) for mine, its in zip(_sides(what), _sides(other), strict=True))
+    return replace(other, batch=what.batch, left=what.left, right=what.right) if same else None
+
+
+def _sides(what: Contraction) -> tuple[tuple[Loop, ...], ...]:
+    return what.batch, what.left, what.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +295,8 @@ def _forwards(found: Contracting) -> Contracting:
     for t: total = total + a[99 - t] * b[99 - t]    becomes    for t: total = total + a[t] * b[t]
     """
     what = found.what
+    if found.more:
+        return found
     scalars = [found.start, *what.factors, *(part for one in everything(found.rest) for part in parts(one))]
     cells = [read for scalar in scalars for read in reads(scalar)]
     cells += [Read(one.buffer, one.at) for one in everything(found.rest) if isinstance(one, Store | Update)]
@@ -277,13 +331,15 @@ def stage(
     fits: Callable[[Staged], bool] = lambda _: True,
     under_tests: bool = False,
     gathers: bool = False,
+    several: bool = False,
 ) -> list[Kernel]:
     """The kernels with contractions of so many points as products, if a backend may place them; others say why not.
 
     Sums of floats become products in any case, others where a tile fits them: as loops they are faster than those.
-    Those without some terms do where the backend places them `under_tests`, those of gathered rows if it `gathers`.
+    Those without some terms do where the backend places them `under_tests`, those of gathered rows if it `gathers`,
+    those of `several` sums if it has them.
     """
-    asked = points, fits, under_tests, gathers
+    asked = points, fits, under_tests, gathers, several
     found = once(
         kernels, lambda one, _: (one.template, "") if one.decided else _staged(one.template, one.recurrence, *asked)
     )
@@ -297,13 +353,19 @@ def stage(
 
 
 def _staged(
-    body: Body, recurrence: bool, points: int, fits: Callable[[Staged], bool], under_tests: bool, gathers: bool
+    body: Body,
+    recurrence: bool,
+    points: int,
+    fits: Callable[[Staged], bool],
+    under_tests: bool,
+    gathers: bool,
+    several: bool,
 ) -> tuple[Body, str]:
     """The statements of a kernel in which every nest is asked, the outermost first; and why some are no products."""
     why: dict[str, None] = {}
 
     def asked(stmt: Stmt) -> Body | None:
-        found = contracting(stmt, gathers) if isinstance(stmt, For) else None
+        found = contracting(stmt, gathers, several) if isinstance(stmt, For) else None
         if found is None or found.what.points < points:
             return None
         if found.what.is_conditional and not found.what.why:

@@ -4,7 +4,12 @@
 
     becomes      for i: for j: { c = b[j];  for k: c = c + a[i, k] * w[k, j];  c[i, j] = c;  y[i, j] = relu(c[i, j]) }
 
-Both are recognised by their index maps: their loops reach the cells just as the loops of the contraction do.
+Both are recognised by their index maps: their loops reach the cells just as the loops of the contraction do. So is
+another contraction that goes on from the result, for a backend that has several sums in one variable:
+
+    g[i, j] = a[i, k] * u[k, j];  g[i, j] += b[i, l] * v[l, j]
+
+    becomes      for i: for j: { g = 0;  for k: g = g + a[i, k] * u[k, j];  for l: g = g + b[i, l] * v[l, j];  … }
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from weft.loops.effects import effects, sources
 from weft.loops.walk import Loop, accesses, expanded, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
-from weft.schedule.contractions import Contracting, enclosing_loops, values_of, with_obstacle
+from weft.schedule.contractions import Contracting, alike, contracting, enclosing_loops, values_of, with_obstacle
 from weft.schedule.loop_tree import renamed
 
 
@@ -31,7 +36,7 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
         return None
     if not all(isinstance(one, Let) for one in more) or cell.buffer not in effects(mine.rest).buffers:
         return None
-    names = _matched(mine, loops, [(cell.at, last.at)])
+    names = matched(mine, loops, [(cell.at, last.at)])
     if names is None:
         return None
     known = values_of([*lets, *(one for one in more if isinstance(one, Let))])
@@ -39,6 +44,30 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
     own = all(one.at == cell.at for one in reads(value) if one.buffer == cell.buffer)
     alone = not variables(value) and not sources(value) & effects(mine.rest).buffers - {cell.buffer}
     return replace(mine, start=value) if own and alone else None
+
+
+def added(mine: Contracting, stmt: Stmt) -> Contracting | None:
+    """The contraction with one after it that goes on from its result, in one variable; None if a nest is no such."""
+    other = contracting(stmt, several=True)
+    names = None if other is None else _continued(mine, other)
+    if other is None or names is None:
+        return None
+    found = contracting(renamed(other.body, {**names, other.total.name: mine.total.name})[0], several=True)
+    if found is None or found.total != mine.total:
+        return None
+    terms = [alike(mine.what, one) for one in (found.what, *found.more)]
+    more = [one for one in terms if one is not None]
+    joined = with_obstacle(replace(mine, rest=found.rest, more=(*mine.more, *more)))
+    return None if joined.what.why or len(more) < len(terms) else joined
+
+
+def _continued(mine: Contracting, other: Contracting) -> dict[str, str] | None:
+    """The loops of a contraction's cells as one calls them whose result it starts from and stores anew; else None."""
+    match mine.rest, other.start, other.rest:
+        case (Store(buffer=result, value=total) as kept,), Read(buffer=start, at=at), (Store() as first, *_):
+            if result == start == first.buffer and total == mine.total and (first.at, first.value) == (at, other.total):
+                return matched(mine, other.what.kept, [(kept.at, at)])
+    return None
 
 
 def may_follow(mine: Contracting, stmt: Stmt) -> bool:
@@ -52,7 +81,7 @@ def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     loops, lets, block = enclosing_loops(stmt)
     cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
     pairs = [(cells[one.buffer], one.at) for one in accesses(block) if one.buffer in cells and one.at is not None]
-    alike = _matched(mine, loops, pairs) if pairs else None
+    alike = matched(mine, loops, pairs) if pairs else None
     if alike is None:
         return None
     new = renamed((*lets, *block), alike)
@@ -60,10 +89,10 @@ def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     return None if found.what.why or _waits(mine.rest, new) else found
 
 
-def _matched(
+def matched(
     mine: Contracting, loops: Sequence[Loop], cells: Sequence[tuple[tuple[Scalar, ...], tuple[Scalar, ...]]]
 ) -> dict[str, str] | None:
-    """The loops of a nest and those of a contraction they correspond to, if their index maps agree; else None."""
+    """The loops of a nest and those of a contraction that they correspond to, if their index maps agree; else None."""
     sizes, names, kept = dict(loops), dict[str, str](), dict(mine.what.kept)
     for own, theirs in cells:
         for one, other in zip(own, theirs, strict=True):

@@ -9,8 +9,9 @@ written late joins no kernel before the first that is. What finds what is checke
 runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
-join it (`epilogue.py`); anything else shares its batch loops, or nothing. Another contraction shares them if what one
-leaves for the other fits into a cache then, and did not before: attention runs head by head.
+join it (`epilogue.py`), and what goes on from that, where a backend has several sums in one variable; anything else
+shares its batch loops, or nothing. Another contraction shares them if what one leaves for the other fits into a cache
+then, and did not before: attention runs head by head.
 
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
 kernels that are alike, and the time of all later passes is linear in the program.
@@ -28,7 +29,7 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
-from weft.schedule.epilogue import followed, may_follow, started
+from weft.schedule.epilogue import added, followed, may_follow, started
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
@@ -138,9 +139,13 @@ class _Part:
         return new_names(other.names, self.names)
 
     def _join_cells(self, other: _Part, scales: FusionCost) -> bool:
-        """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
+        """Join as the initialisation of a contraction, as its epilogue, as a further sum of its cells, or as what runs
+        before it, if it `leads`."""
         found, lead, leads = None, (*self.lead, *other.lead), scales.leads
-        if self.product is not None:
+        if self.product is not None and other.product is not None:
+            if len(other.level.body) == 1 and not scales.added(self.product, other.product):
+                found = added(self.product, renamed(other.level.body, self._new_names(other))[0])
+        elif self.product is not None:
             *before, nest = other.level.body
             first = _comes_first(before, self.level.touched) if leads else not before
             if first and may_follow(self.product, nest):

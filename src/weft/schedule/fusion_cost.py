@@ -95,6 +95,10 @@ class FusionCost:
         saved, lost = pass_ns(self.machine, *effects(before.rest).buffers), ns * (1 - 1 / cores)
         return f"it would save {saved:.0f} ns of memory and leave {lost:.0f} ns to one thread" if lost > saved else ""
 
+    def added(self, before: Contracting, after: Contracting) -> str:
+        """Why a contraction that goes on from the result of another is better one of its own; empty if they are one."""
+        return "each contraction has tiles of its own"
+
     def _saved(self, mine: Level, theirs: Level) -> float:
         """The time of one pass over the memory that both touch."""
         return pass_ns(self.machine, *(one for one in mine.touched if one in theirs.touched))

@@ -20,6 +20,7 @@ from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.apply_decisions import recalled
+from weft.schedule.fold_sums import with_folded_sums
 from weft.schedule.fuse import fused
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
 from weft.schedule.gpu_products import in_blocks
@@ -145,12 +146,25 @@ def fuse_on_grid(stage: Stage, task: Task) -> Stage:
     return pipeline.with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
 
 
+def fold_sums(stage: Stage, task: Task) -> Stage:
+    """Begin sums of what products make where they make it: a partial sum for each block's rows, or columns.
+
+    g[i, j] = a[i, k] * b[k, j];  s[j] += g[i, j]    becomes    { …;  s.parts[b, j] += g };  s[j] += s.parts[b, j]
+    """
+    if not task.placing:
+        return stage
+    kernels = with_folded_sums(stage.kernels, task.options.shaped_for, task.options.products == "tf32")
+    return replace(stage, formed=tuple(kernels))
+
+
 def place_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions as products, with what works on their results; those without some terms too.
 
     for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
     """
-    kernels = contractions.stage(stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True)
+    kernels = contractions.stage(
+        stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True, several=True
+    )
     return replace(stage, formed=tuple(kernels)) if task.placing else stage
 
 
@@ -248,6 +262,7 @@ _OWN = (
     Pass("sweep_columns", sweep_columns),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
+    Pass("fold_sums", fold_sums),
     Pass("place_contractions", place_products),
     Pass("split_long_sums", split_long_sums),
     Pass("cut_launches", cut_launches),
@@ -258,7 +273,7 @@ _OWN = (
 _ORDER = (
     "distribute forward_fills forward_copies copy_factors reuse_copies scatter_to_gather order_loops rematerialise "
     "group_sweeps decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse "
-    "forward_stores find_alike replace_aggregates simplify "
+    "fold_sums forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
     "recall_decisions"
 )

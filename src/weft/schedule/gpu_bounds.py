@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.loops import Staged, Stmt
-from weft.loops.annotations import parts_of
+from weft.loops.annotations import every_sum, parts_of
 from weft.loops.walk import scoped
 from weft.schedule.cost import cost
 from weft.schedule.gpu_model import Gpu
@@ -29,7 +29,7 @@ def _product_flops(body: Sequence[Stmt], gpu: Gpu) -> Counter[float]:
     found: Counter[float] = Counter()
     for stmt, scope in scoped(body):
         if isinstance(stmt, Staged) and stmt.what.blocks is not None:
-            parts = parts_of(stmt)
-            speed = gpu.product_flops_per_s(product_width(parts), stmt.what.blocks.precision)
-            found[speed] += 2 * prod(size for _, size in (*scope.loops, *parts.left, *parts.right, *parts.sums))
+            for parts in every_sum(parts_of(stmt)):
+                speed = gpu.product_flops_per_s(product_width(parts), stmt.what.blocks.precision)
+                found[speed] += 2 * prod(size for _, size in (*scope.loops, *parts.left, *parts.right, *parts.sums))
     return found

@@ -13,6 +13,7 @@ from weft.loops.sites import independent
 from weft.schedule.contractions import Contracting
 from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import Gpu
+from weft.schedule.gpu_products import best_splits
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.owned_rows import by_owners
 
@@ -31,6 +32,14 @@ class GpuFusionCost(FusionCost):
         return ""
 
     def epilogue(self, before: Contracting, after: Contracting) -> str:
+        return ""
+
+    def added(self, before: Contracting, after: Contracting) -> str:
+        """One launch stores cells once, but has programs for the cells alone: sums of few are better split."""
+        gpu, tf32 = self.options.shaped_for, self.options.products == "tf32"
+        for one in (before, after):
+            if best_splits(one.staged, prod(size for _, size in one.what.batch), gpu, tf32) > 1:
+                return "sums of so few cells are split among programs"
         return ""
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:

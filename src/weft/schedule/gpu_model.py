@@ -35,8 +35,8 @@ class Gpu:
     `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,
     where it is read several times and the second cache holds those of all programs then; `block_lanes` of loops inside
     each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
-    `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
-    them. A strip of a long sum has `strip_points`.
+    `column_rows` of each, or fewer with more of each, down to `fewest_columns`; up to `short_sums` rows of them are
+    added up one by one. A thread has about `thread_lanes` of them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most, each
     of which takes `strip_ns` more to add up.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
@@ -93,7 +93,8 @@ class Gpu:
     column_lanes: int = 64
     column_rows: int = 32
     fewest_columns: int = 16
-    thread_lanes: int = 16
+    short_sums: int = 8
+    thread_lanes: int = 8
     fused_points: int = 512
     strip_points: int = 4096
     block_rows: int = 4

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
-from weft.loops.annotations import Parts, parts_of, staged_product
+from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
+from weft.loops.folded_sums import folded_sums
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, unfit
 from weft.loops.tensor_maps import factor_maps
@@ -70,13 +71,27 @@ def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
 
 
 def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
-    """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
+    """Into how many parts the sum of a product is best cut, each a block of its own, added up afterwards.
+
+    Sums that go on in one variable are not cut, nor those of what is added up further.
+    """
     parts = parts_of(staged)
+    if further_sums(parts)[0] or folded_sums(parts.left, parts.right, parts.rest)[1]:
+        return 1
     longest = max((size for _, size in parts.sums), default=1)
     fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
     fitting = whole or fitting
     return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
+
+
+def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
+    """The rows and columns for which a product does at once what follows its sums; None if it is best cut, or none."""
+    parts = parts_of(staged)
+    if not _is_blocked(staged, gpu) or best_splits(staged, 1, gpu, tf32) > 1:
+        return None
+    _, way, shape = _best(parts, 1, 1, gpu, tf32)
+    return _side(shape, parts, way, gpu, 0), _side(shape, parts, way, gpu, 1)
 
 
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
@@ -107,7 +122,8 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
     Tensor cores take both with sums side by side, threads the one on the right with columns. Of two bytes, factors are
     loaded as quickly one way as the other.
     """
-    found = None if parts.tests or _points(parts.sums) % blocks.sums else factor_maps(parts)
+    single = not parts.tests and not further_sums(parts)[0]
+    found = factor_maps(parts) if single and _points(parts.sums) % blocks.sums == 0 else None
     if found is None or found[0].buffer.dtype != "float32":
         return False
     whole = blocks.precision != "thirds" and blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
@@ -142,7 +158,8 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
         slower = gpu.across_times if _is_across(parts) else 1.0
         speed, multiply = gpu.flops_per_s / slower, gpu.multiply_ns * slower
         yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
-        if gpu.thirds and _points(parts.sums) >= SMALLEST_BLOCK:  # what is left out is more than fewer sums round
+        few = min(_points(one.sums) for one in every_sum(parts))
+        if gpu.thirds and few >= SMALLEST_BLOCK:  # what is left out is more than fewer sums round
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
             step, multiply = gpu.third_step_ns, gpu.third_multiply_ns
             yield _Way("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
@@ -161,14 +178,26 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         for way in _ways(parts, gpu, tf32)
         for shape in way.shapes
     ]
-    least, way, shape = min(found, key=lambda one: (one[0], one[2]))
+    folded = folded_sums(parts.left, parts.right, parts.rest)[1]
+    whole = [
+        (ns, way, shape)
+        for ns, way, shape in found
+        if all(_side(shape, parts, way, gpu, fold.side) % fold.run == 0 for fold in folded)
+    ]
+    least, way, shape = min(whole or found, key=lambda one: (one[0], one[2]))
     return least + _joining_ns(parts, batches, splits, gpu), way, shape
+
+
+def _side(shape: BlockShape, parts: Parts, way: _Way, gpu: Gpu, side: int) -> int:
+    """How many rows of a block, or columns, what follows the sums is done for at once."""
+    return shape[1] // _parts(shape, parts, way, gpu) if side else shape[0]
 
 
 def _ns(way: _Way, shape: BlockShape, parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
     """What the programs of a product take: alone on their multiprocessors, or as their units let several."""
     high, wide, _, warps, _ = shape
-    rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
+    rows, columns = map(_points, (parts.left, parts.right))
+    sums = sum(_points(one.sums) for one in every_sum(parts))
     programs = splits * batches * -(-rows // high) * -(-columns // wide)
     deep, width = _depth(shape, parts, splits, way), product_width(parts)
     steps = -(-sums // (splits * deep))
@@ -229,7 +258,8 @@ def _parts(shape: BlockShape, parts: Parts, way: _Way, gpu: Gpu) -> int:
 
 def _touched(parts: Parts) -> int:
     """How many cells what follows the sums reads and writes at a point."""
-    return sum(len(own_accesses(one)) for one in everything(parts.rest))
+    rest, folded = folded_sums(parts.left, parts.right, further_sums(parts)[1])
+    return sum(len(own_accesses(one)) for one in everything(rest)) + len(folded)
 
 
 def _thread_cells(shape: BlockShape) -> int:
@@ -240,7 +270,8 @@ def _thread_cells(shape: BlockShape) -> int:
 
 def product_width(parts: Parts) -> int:
     """The bytes of the wider factor as it lies in memory, or of a sum that is wider than both."""
-    return 8 if parts.total.dtype == "float64" else max(map(_bytes, parts.factors))
+    every = [factor for one in every_sum(parts) for factor in one.factors]
+    return 8 if parts.total.dtype == "float64" else max(map(_bytes, every))
 
 
 def _bytes(factor: Scalar) -> int:

@@ -3,7 +3,7 @@
     for i: for j: y[i, j] = x[i, j] + b[j]           all points as one loop, 1024 of them a program
     for i: for j: y[i, j] = x[j, i]                  blocks of both, as reads and writes each lie along another
     for i: { t = 0;  for j: t = t + x[i, j];  … }    a few rows a program, a row in lanes: all at once, where it fits
-    for j: { t = 0;  for i: t = t + x[i, j];  … }    blocks of columns, the rows of each in lanes
+    for j: { t = 0;  for i: t = t + x[i, j];  … }    blocks of columns, the rows of each in lanes, or one by one if few
 
 What it takes is that lanes that are next to each other read and write cells that are, that there are programs for all
 multiprocessors, and that registers hold what a program has.
@@ -35,6 +35,7 @@ from weft.loops.walk import (
     substituted,
     with_body,
 )
+from weft.schedule.distances import with_powers_of_two
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.launches import sunk
 from weft.schedule.recompute_rows import with_recomputed_rows
@@ -75,7 +76,7 @@ def _loop(loop: For) -> Loop:
 
 
 def _pointwise(chain: Sequence[Loop], body: Body, gpu: Gpu) -> Body:
-    """Loops around straight-line code."""
+    """Loops around straight-line code, or around few iterations of it."""
     turned = _turned(chain, body)
     if turned is not None:
         blocks = {name: min(gpu.square_lanes, _power(size)) for name, size in chain if name in turned}
@@ -150,6 +151,8 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
     """Loops around others: rows in lanes, or columns."""
     longest = max((prod(size for _, size in loops) for loops in _inner(body)), default=1)
     columns = columns_of(chain, body)
+    if columns is not None and longest <= gpu.short_sums and effects(body).buffers.isdisjoint(own):
+        return _pointwise(chain, body, gpu)
     if columns is not None:
         name, size = columns
         others = prod(many for other, many in chain if other != name)
@@ -162,7 +165,7 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
         return _kept(made, own)
     row, part, most = _power(longest), gpu.part_lanes, gpu.row_warps
     if longest > gpu.row_lanes:
-        body = with_recomputed_rows(body, own)
+        body = with_powers_of_two(with_recomputed_rows(body, own))
         if _passes(body) > 1 and 4 * longest * gpu.multiprocessors <= gpu.cache_bytes:
             part, most = gpu.row_lanes, gpu.most_warps
         row = part

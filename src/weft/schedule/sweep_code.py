@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import e, log2
 
 from weft.affine import Affine
 from weft.loops.annotations import staged_product
@@ -54,6 +53,7 @@ from weft.loops.walk import Body, free, reads, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Call, Num, Scalar, where
 from weft.ops.dtypes import is_float, promote
+from weft.schedule.distances import exponential
 from weft.schedule.hidden_blocks import Visible, block_ranges, hidden, visible, whole_index
 from weft.schedule.rescaled_sums import ColumnPass, RowSplit, Taken
 from weft.schedule.sweep import Sweep, factor_sides
@@ -149,7 +149,7 @@ class _SweepCode:
             if isinstance(one, Call) and one.op == "div" and self._is_thin(one.args[1]):
                 return Call("mul", (self.scalar(one.args[0]), Call("recip", (self.scalar(one.args[1]),))))
             if isinstance(one, Call) and one.op == "exp" and dtype_of(one.args[0]) == "float32":
-                return _exponential(self.scalar(one.args[0]))
+                return exponential(self.scalar(one.args[0]))
             if isinstance(one, Call) and one.op == "add":
                 return _sum(*map(self.scalar, one.args))
             if isinstance(one, Call) and one.op == "where" and (chosen := self._chosen(one)) is not None:
@@ -368,7 +368,7 @@ class _SweepCode:
         wide = "float64" if buffer.dtype == "float64" else "float32"
         scale = self.scales[buffer] = Local(fresh_identifier(f"{buffer.name}_scale", self.names), wide)
         moved = Call("sub", (_as(before, wide), _as(now, wide)))
-        yield Let(scale, _exponential(moved) if wide == "float32" else Call("exp", (moved,)))
+        yield Let(scale, exponential(moved) if wide == "float32" else Call("exp", (moved,)))
 
     def _taken(self, nest: Nest, one: Taken) -> Iterator[Stmt]:
         """Take a block into a value of its row."""
@@ -430,11 +430,6 @@ class _SweepCode:
             return self.own[one]
 
         return self.scalar(rewritten(factor, leaf))
-
-
-def _exponential(scalar: Scalar) -> Scalar:
-    """The exponential of a number in single precision, as a power of two."""
-    return Call("exp2", (Call("mul", (scalar, Cast("float32", Num(log2(e))))),))
 
 
 def _converted(scalar: Scalar, dtype: str) -> Scalar:

@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.backends.cuda.triton_types import triton_type
+from weft.backends.cuda.triton_types import full, triton_type
 from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
-from weft.loops.annotations import Parts, parts_of
+from weft.loops.annotations import Parts, every_sum, parts_of
+from weft.loops.constants import constant_value, neutral_of
+from weft.loops.folded_sums import FoldedSum, folded_sums
 from weft.loops.nodes import Blocks
 from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point
 from weft.loops.tensor_maps import TensorMap, factor_maps
@@ -31,6 +34,8 @@ from weft.ops.dtypes import is_float
 #: The types that tensor cores multiply without rounding their products, and what others that are stored become there.
 _MULTIPLIED = {"bfloat16": "bfloat16", "float16": "float16", "float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16"}
 _BOTH = frozenset([0, 1])
+WriteBlock: TypeAlias = "Callable[[Sequence[Stmt], Here], None]"
+Reduce: TypeAlias = "Callable[[str, int | None, str, str], str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +45,27 @@ class ProductText:
     values: LaneValues
     batch: Sequence[Loop]
     staged: Staged
+    #: Which of several sums in one variable is written.
+    number: int = 0
 
     @property
     def parts(self) -> Parts:
-        return parts_of(self.staged)
+        return every_sum(parts_of(self.staged))[self.number]
+
+    @property
+    def _every_sum(self) -> list[ProductText]:
+        return [replace(self, number=at) for at in range(len(every_sum(parts_of(self.staged))))]
 
     @property
     def _body(self) -> Sequence[Stmt]:
         """What is done at a point, where loops may follow each other: not where tests look at each of them."""
-        body, tests = at_a_point(self.parts), self.parts.tests
+        plain, _ = self._folded
+        body, tests = at_a_point(replace(self.parts, rest=plain)), self.parts.tests
         return (If(tests, body),) if tests else body
+
+    @property
+    def _folded(self) -> tuple[tuple[Stmt, ...], tuple[FoldedSum, ...]]:
+        return folded_sums(self.parts.left, self.parts.right, self.parts.rest)
 
     @property
     def blocks(self) -> Blocks:
@@ -76,8 +92,8 @@ class ProductText:
             (one, (own, deep) if one.sums_inside else (deep, own)) for one, own in zip(found or (), sides, strict=False)
         ]
 
-    def write(self, given: Mapping[str, LaneValue], block: Callable[[Sequence[Stmt], Here], None]) -> None:
-        """The lines of it; `block` writes statements."""
+    def write(self, given: Mapping[str, LaneValue], block: WriteBlock, reduced: Reduce) -> None:
+        """The lines of it; `block` writes statements, `reduced` a block joined along an axis."""
         parts, lines = self.parts, self.values.lines
         at = {**given, **self._program()}
         body, (down, across) = self._body, ("[:, None]", "[None, :]")
@@ -90,8 +106,9 @@ class ProductText:
         total = f"{parts.total.name}_"
         lines.add(f"{total} = tl.zeros([{sizes[0]}, {sizes[1]}], {triton_type(parts.total.dtype)})")
         before = dict(self.values.loaded)
-        self._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
-        self.values.loaded = before
+        for one in self._every_sum:
+            one._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
+            self.values.loaded = dict(before)
         if parts.tests:
             self._again(total, here)
             self.values.loaded = before
@@ -99,17 +116,53 @@ class ProductText:
             self._undivided({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
             self.values.loaded = before
         if self.blocks.parts == 1:
-            self._rest(total, here, block)
+            self._rest(total, here, block, reduced)
         else:
-            self._in_parts(total, {**at, **left}, row_mask, block)
+            self._in_parts(total, {**at, **left}, row_mask, block, reduced)
 
-    def _rest(self, total: str, here: Here, block: Callable[[Sequence[Stmt], Here], None]) -> None:
-        """What follows the sums."""
+    def _rest(self, total: str, here: Here, block: WriteBlock, reduced: Reduce, first: int = 0) -> None:
+        """What follows the sums, from some column of a block on."""
+        plain, folded = self._folded
         self._begin(self.parts.total, self.parts.start, total, here)
-        block(self.parts.rest, here)
+        block(plain, here)
+        for one in folded:
+            self._fold(one, here, reduced, first)
+
+    def _fold(self, one: FoldedSum, here: Here, reduced: Reduce, first: int) -> None:
+        """Store what rows or columns add up to, so many at a time."""
+        values, update, axis = self.values, one.update, one.side
+        dtype, many = update.buffer.dtype, here.sizes[axis] // one.run
+        found = values.value(update.value, here)
+        text = found.text if found.axes == _BOTH else f"tl.broadcast_to({found.text}, {here.shape(_BOTH)})"
+        if (mask := here.masked()) is not None:
+            text = f"tl.where({mask.text}, {text}, {full(constant_value(neutral_of(update.op, dtype)), dtype)})"
+        sizes = tuple(many if at == axis else size for at, size in enumerate(here.sizes))
+        if many > 1:
+            cut = [*here.sizes[:axis], many, one.run, *here.sizes[axis + 1 :]]
+            text = f"tl.reshape({reduced(f'tl.reshape({text}, {cut})', axis + 1, update.op, dtype)}, {list(sizes)})"
+        else:
+            text = reduced(text, axis, update.op, dtype)
+        loops = (self.parts.left, self.parts.right)[axis][: -len(one.loops)]
+        runs = self._runs(one, many, first if axis else 0)
+        indices = divided(loops, (update,), runs, values.lines, f"_{runs.text}_")
+        masks = [mask for mask in here.masks if axis not in mask.axes]
+        if _points(loops) % ((self.blocks.rows, self.blocks.columns)[axis] // one.run):
+            masks.append(LaneValue(f"({runs.text} < {_points(loops)})", runs.axes))
+        there = Here({**here.indices, **indices}, tuple(masks), sizes)
+        where, inside = values.offset(update.buffer, update.at, there), there.masked()
+        guarded = f", mask={inside.text}" if inside else ""
+        values.lines.add(f"tl.store({values.buffers[update.buffer]} + {where.text}, {text}{guarded})")
+
+    def _runs(self, one: FoldedSum, many: int, first: int) -> LaneValue:
+        """The numbers of the cells that a block's rows or columns are added up to, so many from some row on."""
+        name, side = (("row_block", self.blocks.rows), ("column_block", self.blocks.columns))[one.side]
+        number = name if side == one.run else f"{name} * {side // one.run}"
+        number += f" + {first // one.run}" if first else ""
+        number += f" + {self.values.numbers(many)}{('[:, None]', '[None, :]')[one.side]}" if many > 1 else ""
+        return self.values.named(LaneValue(number, frozenset([one.side] if many > 1 else [])), "runs")
 
     def _in_parts(
-        self, total: str, at: Mapping[str, LaneValue], row_mask: str, block: Callable[[Sequence[Stmt], Here], None]
+        self, total: str, at: Mapping[str, LaneValue], row_mask: str, block: WriteBlock, reduced: Reduce
     ) -> None:
         """What follows the sums, a part of the columns after another; no point touches what another does."""
         values, lines, count = self.values, self.values.lines, self.blocks.parts
@@ -123,7 +176,8 @@ class ProductText:
                 lines.add(f"{mask} = {columns} < {size}")
             right = divided(self.parts.right, self._body, LaneValue(columns, frozenset([1])), lines, f"_{part}_")
             sizes = self.blocks.rows, wide
-            self._rest(name, Here({**at, **right}, _masks((row_mask, 0), (mask, 1)), sizes), block)
+            here = Here({**at, **right}, _masks((row_mask, 0), (mask, 1)), sizes)
+            self._rest(name, here, block, reduced, part * wide)
             values.loaded = dict(before)
             for known in (values.read, values.dirty, values.unseen):
                 known.clear()
@@ -235,8 +289,8 @@ class ProductText:
         parts, blocks = self.parts, self.blocks
         over = _points(parts.sums) % blocks.sums != 0
         sides = (
-            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
-            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
+            (left, f"sums_across{self.number or ''}", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
+            (right, f"sums_down{self.number or ''}", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
         )
         found, still = list[str](), self._still(start)
         for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
@@ -275,7 +329,8 @@ class ProductText:
         lines.indent += 1
         lines.add(f"{total} = tl.zeros([{blocks.rows}, {blocks.columns}], {triton_type(self.parts.total.dtype)})")
         plain = replace(self, staged=replace(self.staged, what=replace(self.staged.what, blocks=blocks)))
-        plain._sums(left, right, outer, total)
+        for one in plain._every_sum:
+            one._sums(left, right, outer, total)
         lines.indent -= 1
 
     def _again(self, total: str, here: Here) -> None:

@@ -21,6 +21,7 @@ from math import prod
 from weft.affine import Affine
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_lane_product import LaneProductText
+from weft.backends.cuda.triton_lane_sums import LaneSum, adds_few
 from weft.backends.cuda.triton_library import triton_functions
 from weft.backends.cuda.triton_owners import OwnersText
 from weft.backends.cuda.triton_product import ProductText
@@ -28,6 +29,7 @@ from weft.backends.cuda.triton_types import full, triton_converted
 from weft.backends.cuda.triton_values import Here, LaneAxes, LaneValue, LaneValues, TritonLines, divided
 from weft.loops import (
     Buffer,
+    Cast,
     Fill,
     For,
     If,
@@ -44,6 +46,7 @@ from weft.loops import (
     Store,
     Update,
     combined,
+    dtype_of,
 )
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import accumulation, effects, read_in
@@ -85,24 +88,6 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages, maps=tuple(maps))
 
 
-@dataclass(frozen=True, slots=True)
-class _LaneSum:
-    """A variable that lanes accumulate in a block of their own, until their loop is done: long sums in a wider type."""
-
-    local: Local
-    op: str
-    name: str
-    dtype: str
-    here: Here
-    #: How many masks there were where it is declared; and whether it takes values once, so that it starts with them.
-    masks: int
-    once: bool
-
-    @property
-    def axes(self) -> LaneAxes:
-        return self.here.axes
-
-
 @dataclass(slots=True)
 class _TritonText:
     """A kernel under construction."""
@@ -117,7 +102,7 @@ class _TritonText:
     #: Index variables of loops that run in lanes all at once, by axis, lanes and size.
     indices: dict[tuple[int, int, int], tuple[str, LaneValue | None]] = field(default_factory=dict)
     #: What lanes accumulate, by variable and by how many lanes do; the variables that change, and their masks.
-    sums: dict[tuple[Local, tuple[int, ...]], _LaneSum] = field(default_factory=dict)
+    sums: dict[tuple[Local, tuple[int, ...]], LaneSum] = field(default_factory=dict)
     changing: set[Local] = field(default_factory=set)
     masks: dict[Local, int] = field(default_factory=dict)
     ranges: dict[str, int] = field(default_factory=dict)
@@ -144,7 +129,7 @@ class _TritonText:
                 product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged)
                 self.programs, self.warps, self.stages = product.launch
                 self.maps = product.maps
-                product.write(indices, self.block)
+                product.write(indices, self.block, _reduced)
                 return
         owned = bool(chain) and any(isinstance(one, Owners) for one in chain[-1].how)
         rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + (1 if owned else _depth(inside))
@@ -271,11 +256,11 @@ class _TritonText:
 
     # Sums
 
-    def _begun(self, stmt: For, here: Here) -> list[_LaneSum]:
+    def _begun(self, stmt: For, here: Here) -> list[LaneSum]:
         """The accumulators of a loop's lanes, of variables that no loop around it accumulates in lanes."""
         done = effects(stmt.body)
         active = {local for local, _ in self.sums}
-        own: dict[tuple[Local, tuple[int, ...]], _LaneSum] = {}
+        own: dict[tuple[Local, tuple[int, ...]], LaneSum] = {}
         sites = list(_set_sites((stmt,), here.sizes))
         for one, sizes, times in sites:
             key = one.local, sizes
@@ -287,17 +272,18 @@ class _TritonText:
             assert found is not None, f"{one.local.name} is set in lanes"
             once = times == 1 and sum(1 for other, _, _ in sites if other.local == one.local) == 1
             long = (found[0], one.local.dtype) == ("add", "float32") and times > PARTS[0]
-            dtype = "float64" if long else one.local.dtype
+            narrow = once and adds_few(found[1], prod(sizes), 32 * self.warps, self.changing)
+            dtype = "float64" if long else "float32" if narrow else one.local.dtype
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
-            own[key] = _LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
+            own[key] = LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
             if not once:
                 start = neutral_of(found[0], dtype)
                 self.lines.add(f"{name} = {full(constant_value(start), dtype, there.shape(there.axes))}")
         self.sums |= own
         return list(own.values())
 
-    def _finished(self, one: _LaneSum) -> None:
+    def _finished(self, one: LaneSum) -> None:
         """Reduce what lanes accumulated, and take it into the variable."""
         del self.sums[one.local, one.here.sizes]
         local = self.values.locals[one.local]
@@ -324,14 +310,15 @@ class _TritonText:
             text = f"tl.where({mask}, {text}, {local.text})"
         self.lines.add(f"{local.text} = {text}")
 
-    def _taken(self, stmt: Set, own: _LaneSum, here: Here) -> None:
+    def _taken(self, stmt: Set, own: LaneSum, here: Here) -> None:
         """Take a value into the accumulators of lanes, but for those that no iteration has."""
         found = accumulation(stmt)
         assert found is not None
-        value, neutral = self.values.value(found[1], here), neutral_of(own.op, stmt.local.dtype)
+        taken = found[1].value if own.narrow and isinstance(found[1], Cast) else found[1]
+        value, dtype = self.values.value(taken, here), dtype_of(taken)
         text = value.text
         if mask := _joined(here.masks[own.masks :]):
-            text = f"tl.where({mask}, {text}, {full(constant_value(neutral), stmt.local.dtype)})"
+            text = f"tl.where({mask}, {text}, {full(constant_value(neutral_of(own.op, dtype)), dtype)})"
         if own.once:
             axes = value.axes.union(*(one.axes for one in here.masks[own.masks :]))
             self.lines.add(f"{own.name} = {self._broadcast(LaneValue(text, axes), own.axes, here)}")
