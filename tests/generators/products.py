@@ -3,9 +3,13 @@
 Matrices in any layout, with a function of one of them before the product, and their gradients, in which what comes back
 is rounded once more. The answer is NumPy's, of rounded factors in double precision. What is decided about kernels is
 given as it prints, and decides the same.
+
+Sums of what a product makes, along one of its axes, are NumPy's too, whether blocks divide those axes or not.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -61,3 +65,20 @@ def check(rng: np.random.Generator) -> None:
         for gradient, meant in ((ctx[p.grad], d_p), (ctx[q.grad], d_q)):
             largest = float(np.abs(meant).max(initial=1e-3))
             np.testing.assert_allclose(gradient, meant, rtol=digits, atol=digits * largest, err_msg=shown)
+    _check_sums(rng, options.but(products="float32"))
+
+
+def _check_sums(rng: np.random.Generator, options: wf.CompileOptions) -> None:
+    """A product, a function of it, and what that adds up to along an axis, from the same launch or not."""
+    rows, columns = (int(one) for one in rng.choice([16, 32, 48, 80, 33], 2))
+    a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, 24), (24, columns)))
+    axis = int(rng.integers(2))
+    out = wf.tanh(wf.einsum("ik; kj => ij", wf.data(a), wf.data(b)))
+    total = wf.einsum(f"i j => {'ji'[axis]}", wf.exp(out))
+    options = options.but(gpu=replace(options.shaped_for, splits=int(rng.choice([1, 16]))))
+    meant = np.tanh(a.astype(np.float64) @ b)
+    for backend in ("interp", "cc", OnGrid()):
+        ctx = wf.Context(backend)
+        ctx.compile(wf.seq(), keep=[out, total], options=options)()
+        np.testing.assert_allclose(ctx[out], meant, rtol=1e-4, atol=1e-5, err_msg=f"{options}")
+        np.testing.assert_allclose(ctx[total], np.exp(meant).sum(axis), rtol=1e-4, err_msg=f"{axis} {options}")

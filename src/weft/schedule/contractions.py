@@ -194,10 +194,10 @@ def _term(what: Contraction, total: Local, stmt: Stmt, known: Mapping[Local, Sca
     cells = Buffer(0, total.name, tuple(size for _, size in what.kept), total.dtype)
     core = Update(cells, tuple(Affine.of(name) for name, _ in what.kept), *added)
     found = contraction_of(_nest(what.kept, inner, core, values_of(inner.lets, (), known)))
-    return None if found is None else alike(what, found)
+    return None if found is None else same_cells(what, found)
 
 
-def alike(what: Contraction, other: Contraction) -> Contraction | None:
+def same_cells(what: Contraction, other: Contraction) -> Contraction | None:
     """A second contraction of the same cells, its factors in the order of the first; None if it is no such."""
     if set(what.left) != set(other.left):
         other = replace(other, left=other.right, right=other.left, factors=other.factors[::-1])

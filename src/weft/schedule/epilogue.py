@@ -23,7 +23,7 @@ from weft.loops.effects import effects, sources
 from weft.loops.walk import Loop, accesses, expanded, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
-from weft.schedule.contractions import Contracting, alike, contracting, enclosing_loops, values_of, with_obstacle
+from weft.schedule.contractions import Contracting, contracting, enclosing_loops, same_cells, values_of, with_obstacle
 from weft.schedule.loop_tree import renamed
 
 
@@ -55,7 +55,7 @@ def added(mine: Contracting, stmt: Stmt) -> Contracting | None:
     found = contracting(renamed(other.body, {**names, other.total.name: mine.total.name})[0], several=True)
     if found is None or found.total != mine.total:
         return None
-    terms = [alike(mine.what, one) for one in (found.what, *found.more)]
+    terms = [same_cells(mine.what, one) for one in (found.what, *found.more)]
     more = [one for one in terms if one is not None]
     joined = with_obstacle(replace(mine, rest=found.rest, more=(*mine.more, *more)))
     return None if joined.what.why or len(more) < len(terms) else joined

@@ -78,7 +78,7 @@ class _Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _NestSum:
     """A nest that accumulates in cells of the loops around it, or in variables, and nothing else."""
 
     nest: For
@@ -91,7 +91,7 @@ class _Sum:
         return [read for one in self.taken for read in reads(one.value)]
 
 
-def _sums_in(body: Sequence[Stmt], kept: tuple[Loop, ...]) -> Iterator[_Sum]:
+def _sums_in(body: Sequence[Stmt], kept: tuple[Loop, ...]) -> Iterator[_NestSum]:
     """The nests of a block that accumulate in cells of loops around, those in loops that are alone in it too."""
     for stmt in body:
         if not isinstance(stmt, For):
@@ -102,14 +102,14 @@ def _sums_in(body: Sequence[Stmt], kept: tuple[Loop, ...]) -> Iterator[_Sum]:
             yield from _sums_in(stmt.body, (*kept, (stmt.loop, stmt.size)))
 
 
-def _sum(stmt: For, kept: tuple[Loop, ...]) -> _Sum | None:
+def _sum(stmt: For, kept: tuple[Loop, ...]) -> _NestSum | None:
     sums, inside = perfect((stmt,))
     lets = [one for one in inside if isinstance(one, Let)]
     known = values_of(lets)
     taken = [found for one in inside if (found := _taken(one, known)) is not None]
     if not kept or not taken or len(lets) + len(taken) < len(inside):
         return None
-    whole = _Sum(stmt, kept, sums, tuple(taken))
+    whole = _NestSum(stmt, kept, sums, tuple(taken))
     cells = [one.into for one in taken if isinstance(one.into, Update)]
     own, names = {one.buffer for one in cells}, {name for name, _ in kept}
     alone = own.isdisjoint(one.buffer for one in whole.reads) and not any(variables(one.value) for one in taken)
@@ -130,13 +130,13 @@ def _taken(stmt: Stmt, known: Mapping[Local, Scalar]) -> _Taken | None:
     return _Taken(stmt, found[0], expanded(found[1], known))
 
 
-def _product(before: Sequence[Kernel], found: _Sum) -> int | None:
+def _product(before: Sequence[Kernel], found: _NestSum) -> int | None:
     """The last kernel that writes what a sum is made of."""
     wanted = {one.buffer for one in found.reads}
     return next((at for at in range(len(before) - 1, -1, -1) if effects(before[at].body).buffers & wanted), None)
 
 
-def _folded(kernel: Kernel, found: _Sum, body: Body, gpu: Gpu, tf32: bool) -> tuple[Kernel, Body] | None:
+def _folded(kernel: Kernel, found: _NestSum, body: Body, gpu: Gpu, tf32: bool) -> tuple[Kernel, Body] | None:
     """A product that begins a sum of what it makes, and a block that ends it; None if it does not."""
     mine = contracting(kernel.body[0], several=True) if _is_alone(kernel) else None
     if mine is None or mine.what.why or mine.what.is_conditional or mine.what.batch:
@@ -156,20 +156,20 @@ def _folded(kernel: Kernel, found: _Sum, body: Body, gpu: Gpu, tf32: bool) -> tu
         return None
     result = next(one.buffer for one in found.reads if one.buffer in cells)
     inside = not dict(sides[side]).keys().isdisjoint(free(pairs[0][0][-1]))
-    return _split(kernel, mine, found, body, _Place(result, names, side, run, inside))
+    return _split(kernel, mine, found, body, _Folding(result, names, side, run, inside))
 
 
 def _is_alone(kernel: Kernel) -> bool:
     return len(kernel.body) == 1 and not kernel.decided and not kernel.recurrence
 
 
-def _is_alone_in(body: Body, found: _Sum) -> bool:
+def _is_alone_in(body: Body, found: _NestSum) -> bool:
     """Does only a sum read of a block what it sums up? Registers or caches hold that for what else would."""
     again = {one.buffer for one in accesses(_replaced(body, found.nest, ()))}
     return again.isdisjoint(one.buffer for one in found.reads)
 
 
-def _is_at_hand(mine: Contracting, found: _Sum, names: dict[str, str]) -> bool:
+def _is_at_hand(mine: Contracting, found: _NestSum, names: dict[str, str]) -> bool:
     """Has a product at each point all that a sum takes there, but for what many points share?"""
     known = {read for one in everything(mine.rest) for part in parts(one) for read in reads(part)}
     known |= {Read(one.buffer, one.at) for one in mine.rest if isinstance(one, Store)}
@@ -187,7 +187,7 @@ def _renamed(scalar: Scalar, names: dict[str, str]) -> Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Folding:
     """The result that is summed up, what a sum's loops are called in a product, over which side, how many at once.
 
     Partial sums lie side by side as what they are of does: those of a row, where it sums along memory, `inside`.
@@ -200,7 +200,7 @@ class _Place:
     inside: bool
 
 
-def _split(kernel: Kernel, mine: Contracting, found: _Sum, body: Body, place: _Place) -> tuple[Kernel, Body]:
+def _split(kernel: Kernel, mine: Contracting, found: _NestSum, body: Body, place: _Folding) -> tuple[Kernel, Body]:
     """The product with the last loop of a side in runs, which it adds up, and the block that adds these up."""
     own = (mine.what.left, mine.what.right)[place.side]
     name, size = own[-1]

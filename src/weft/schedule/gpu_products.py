@@ -103,7 +103,7 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     return replace(plain, maps=True) if gpu.copies_blocks and _is_mapped(plain, parts, gpu) else plain
 
 
-def _depth(shape: BlockShape, parts: Parts, splits: int, way: _Way) -> int:
+def _depth(shape: BlockShape, parts: Parts, splits: int, way: _Multiplying) -> int:
     """How many sums are taken at a time: no more than there are.
 
     Those that are left at the end are masked. Where sums are of several loops they are as many each time, so that the
@@ -131,7 +131,7 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Multiplying:
     """How factors are multiplied, and what takes how long: a step, a multiply-add of a thread that waits for none, and
     what a program does besides."""
 
@@ -145,24 +145,26 @@ class _Way:
     evenly: bool = True  # are as many sums taken each time?
 
 
-def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Way]:
+def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Multiplying]:
     """The ways in which a product's factors can be multiplied as exactly as is asked for."""
     width, step = product_width(parts), gpu.step_ns
     if width == 8:
-        yield _Way("ieee", _light(gpu.double_blocks, parts, gpu), gpu.double_flops_per_s, step)
+        yield _Multiplying("ieee", _light(gpu.double_blocks, parts, gpu), gpu.double_flops_per_s, step)
     elif width < 4:
-        yield _Way("tf32" if tf32 else "ieee", _narrow(parts, gpu), gpu.tensor_flops_per_s, step)
+        yield _Multiplying("tf32" if tf32 else "ieee", _narrow(parts, gpu), gpu.tensor_flops_per_s, step)
     elif tf32:
-        yield _Way("tf32", _light(gpu.tf32_blocks, parts, gpu), gpu.tensor_flops_per_s / 2, step)
+        yield _Multiplying("tf32", _light(gpu.tf32_blocks, parts, gpu), gpu.tensor_flops_per_s / 2, step)
     else:
         slower = gpu.across_times if _is_across(parts) else 1.0
         speed, multiply = gpu.flops_per_s / slower, gpu.multiply_ns * slower
-        yield _Way("ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False)
+        yield _Multiplying(
+            "ieee", _light(gpu.single_blocks, parts, gpu), speed, step, multiply, gpu.program_ns, evenly=False
+        )
         few = min(_points(one.sums) for one in every_sum(parts))
         if gpu.thirds and few >= SMALLEST_BLOCK:  # what is left out is more than fewer sums round
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
             step, multiply = gpu.third_step_ns, gpu.third_multiply_ns
-            yield _Way("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
+            yield _Multiplying("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
 
 
 def _is_across(parts: Parts) -> bool:
@@ -171,7 +173,7 @@ def _is_across(parts: Parts) -> bool:
     return any(stride_of(read, last) == 1 for read in reads(parts.factors[1]))
 
 
-def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Way, BlockShape]:
+def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Multiplying, BlockShape]:
     """What a product takes, in nanoseconds, the way in which it does, and the shape of its blocks."""
     found = [
         (_ns(way, shape, parts, batches, splits, gpu), way, shape)
@@ -188,12 +190,12 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     return least + _joining_ns(parts, batches, splits, gpu), way, shape
 
 
-def _side(shape: BlockShape, parts: Parts, way: _Way, gpu: Gpu, side: int) -> int:
+def _side(shape: BlockShape, parts: Parts, way: _Multiplying, gpu: Gpu, side: int) -> int:
     """How many rows of a block, or columns, what follows the sums is done for at once."""
     return shape[1] // _parts(shape, parts, way, gpu) if side else shape[0]
 
 
-def _ns(way: _Way, shape: BlockShape, parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
+def _ns(way: _Multiplying, shape: BlockShape, parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
     """What the programs of a product take: alone on their multiprocessors, or as their units let several."""
     high, wide, _, warps, _ = shape
     rows, columns = map(_points, (parts.left, parts.right))
@@ -208,7 +210,7 @@ def _ns(way: _Way, shape: BlockShape, parts: Parts, batches: int, splits: int, g
     return waves * way.program_ns + max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load))
 
 
-def _resident(way: _Way, shape: BlockShape, width: int, gpu: Gpu) -> int:
+def _resident(way: _Multiplying, shape: BlockShape, width: int, gpu: Gpu) -> int:
     """How many programs share a multiprocessor: its warps, its fast memory, and its registers."""
     high, wide, deep, warps, stages = shape
     registers = 32 * warps * (gpu.thread_registers + way.totals * _thread_cells(shape))
@@ -249,7 +251,7 @@ def _in_parts(shapes: Sequence[BlockShape], parts: Parts, gpu: Gpu) -> list[Bloc
     return [one for one in light if _touched(parts) < gpu.parted_from or _thread_cells(one) <= 2 * gpu.part_cells]
 
 
-def _parts(shape: BlockShape, parts: Parts, way: _Way, gpu: Gpu) -> int:
+def _parts(shape: BlockShape, parts: Parts, way: _Multiplying, gpu: Gpu) -> int:
     """In how many parts a block does what follows its sums."""
     parted = _touched(parts) >= gpu.parted_from and (way.precision == "thirds" or shape in gpu.parted_blocks)
     most = shape[1] // SMALLEST_BLOCK
