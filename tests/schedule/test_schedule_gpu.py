@@ -41,6 +41,7 @@ from weft.schedule.decisions import decisions_of
 from weft.schedule.gpu_decisions import with_gpu_decisions
 from weft.schedule.gpu_knobs import gpu_knobs
 from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.gpu_products import in_blocks
 from weft.schedule.launches import launches
 from weft.schedule.on_grid import on_grid
 from weft.schedule.owned_rows import by_owners
@@ -600,3 +601,22 @@ def test_blocks_that_there_are(blocks: Blocks, wrong: str) -> None:
     (kernel,) = wf.Context(OnGrid()).compile(product.forward, keep=[product]).kernels
     (staged,) = (one for one in everything(kernel.body) if isinstance(one, Staged))
     assert unfit(Staged(replace(staged.what, blocks=blocks), staged.body)) == wrong
+
+
+@pytest.mark.parametrize(("cell", "runs"), [("g[h, i, j]", True), ("g[0, i, j]", False)])
+def test_a_product_whose_results_add_up_over_a_loop_around_has_no_blocks(cell: str, runs: bool) -> None:
+    text = f"""
+        a: float32[4, 64, 32]
+        b: float32[4, 32, 48]
+        g: float32[4, 64, 48]
+        for h in range(4):
+            product of left i; right j; sums k:
+                for i in range(64):
+                    for j in range(48):
+                        t: float32 = 0.0
+                        for k in range(32):
+                            t = t + (a[h, i, k] * b[h, k, j])
+                        {cell} += t
+    """
+    found = in_blocks(parse(dedent(text).lstrip()).body, USUAL_GPU, False)
+    assert (found is not None) is runs

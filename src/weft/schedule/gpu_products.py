@@ -9,6 +9,7 @@ from math import prod
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
 from weft.loops.folded_sums import folded_sums
+from weft.loops.legality import illegal
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, unfit
 from weft.loops.tensor_maps import factor_maps
@@ -18,7 +19,10 @@ from weft.schedule.gpu_model import BlockShape, Gpu
 
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
-    """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
+    """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so.
+
+    What follows its sums may add up over a loop around it: such a loop has an order, and no place on a grid.
+    """
     batch, inside = perfect(body)
     match inside:
         case (Staged() as staged,) if _is_blocked(staged, gpu):
@@ -28,11 +32,14 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     staged = _along_columns(_with_sums_in_order(staged))
     parts = parts_of(staged)
     blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
-    made = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
-    if unfit(made):
+    product = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
+    if unfit(product):
         return None
+    made: Stmt = product
     for name, size in reversed(batch):
-        made = For(name, size, (made,), (Grid(1, blocks.warps),))  # type: ignore[assignment]
+        made = loop = For(name, size, (made,), (Grid(1, blocks.warps),))
+        if illegal(loop):
+            return None
     return (made,)
 
 
