@@ -90,7 +90,7 @@ def operation_node(code: Accum) -> Node | None:
 
 def _sharing(spec: Spec, parts: Collection[str]) -> list[Collection[int]]:
     """For each operand those that have some of its parts, or none at all."""
-    named = [{label.name for axis in one.axes for label in labels_in(axis)} & set(parts) for one in spec.operands]
+    named = [{label.name for label in one.labels} & set(parts) for one in spec.operands]
     without = {number for number, own in enumerate(named) if not own}
     having: dict[str, set[int]] = {}
     for number, own in enumerate(named):

@@ -14,7 +14,7 @@ from itertools import permutations
 from math import prod
 
 from weft.assign.nodes import Accum, Code, statements
-from weft.einsum import KINDS, Row, RowVar, ShapeSpec, Spec, show_spec
+from weft.einsum import Row, RowVar, ShapeSpec, Spec, show_spec
 from weft.errors import ShapeError, WeftError
 from weft.ops import OPS, Call
 from weft.shape.infer import Operation
@@ -79,7 +79,7 @@ def _written(spec: Spec, further: Sequence[tuple[Dim, ...]]) -> str:
     """How to write the axes that are not written."""
     if len({axes for axes in further if axes}) > 1:
         return "name them, or cover them by `...` or `..name..`, in the result too to keep them apart"
-    rows = {row.var.name for shape in (*spec.operands, spec.result) for row in map(shape.row, KINDS) if row.var}
+    rows = {row.var.name for shape in (*spec.operands, spec.result) for row in shape.rows if row.var}
     var = RowVar("more" if "batch" in rows else "batch")
     operands = (_covered(shape, var) if axes else shape for shape, axes in zip(spec.operands, further, strict=True))
     summed = replace(spec, operands=tuple(operands))

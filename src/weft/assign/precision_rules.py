@@ -55,5 +55,4 @@ def _one_of(values: Sequence[Scalar]) -> Scalar:
 
 
 def _named(spec: ShapeSpec) -> set[str]:
-    labels = {label.name for axis in spec.axes for label in labels_in(axis)}
-    return labels | {f"..{row.var.name}" for row in (spec.batch, spec.input, spec.output) if row.var}
+    return {label.name for label in spec.labels} | {f"..{row.var.name}" for row in spec.rows if row.var}

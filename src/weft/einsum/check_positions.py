@@ -9,7 +9,7 @@ from weft.notation import Mistake
 def check_positions(spec: Spec) -> None:
     """Refuse positions that no axis is looked up at, or that would have to be looked up themselves."""
     shapes = (spec.result, *spec.operands)
-    axes = [label for shape in shapes for axis in shape.axes for label in labels_in(axis)]
+    axes = [label for shape in shapes for label in shape.labels]
     found: dict[str, Label] = {}
     if spec.result.along is not None:
         what = "the result holds values, and no positions"

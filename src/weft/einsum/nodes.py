@@ -19,14 +19,36 @@ of a row variable, not of both. Every axis knows its span in the text, which tak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from weft.errors import Span
 
 Kind: TypeAlias = Literal["batch", "input", "output"]
 KINDS: tuple[Kind, ...] = ("batch", "input", "output")
 NOWHERE = Span(0, 0)
+R = TypeVar("R")
+
+
+def by_kind(of: Callable[[Kind], R]) -> tuple[R, R, R]:
+    """Something for each kind of row: batch, input, output."""
+    batch, input, output = map(of, KINDS)
+    return batch, input, output
+
+
+class ThreeRows(Generic[R]):
+    """What has something for each kind of row, in fields that are called so."""
+
+    __slots__ = ()
+
+    def row(self, kind: Kind) -> R:
+        row: R = getattr(self, kind)
+        return row
+
+    @property
+    def rows(self) -> tuple[R, R, R]:
+        return by_kind(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +140,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeSpec:
+class ShapeSpec(ThreeRows[Row]):
     batch: Row
     input: Row
     output: Row
@@ -126,13 +148,19 @@ class ShapeSpec:
     #: The axis along which it holds positions, instead of values.
     along: Label | None = None
 
-    def row(self, kind: Kind) -> Row:
-        row: Row = getattr(self, kind)
-        return row
-
     @property
     def axes(self) -> tuple[Axis, ...]:
         return self.batch.axes + self.input.axes + self.output.axes
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels that its axes mention, in the order written."""
+        return [label for axis in self.axes for label in labels_in(axis)]
+
+    @property
+    def names(self) -> list[str]:
+        """The labels and then the row variables."""
+        return [label.name for label in self.labels] + [row.var.name for row in self.rows if row.var]
 
 
 @dataclass(frozen=True, slots=True)

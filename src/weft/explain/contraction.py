@@ -50,7 +50,7 @@ def sizes_to_give(parts: Sequence[ein.ShapeSpec], result: ein.ShapeSpec, labels:
     told = {axis.name for axis in axes if isinstance(axis, ein.Label)}
     told |= {axis.over.name for axis in axes if isinstance(axis, ein.AffineAxis)}
     told |= {part.name for axis in axes if isinstance(axis, ein.ConcatAxis) for part in ein.labels_in(axis)}
-    used = {label.name for axis in (*axes, *result.axes) for label in ein.labels_in(axis)}
+    used = {label.name for one in (*parts, result) for label in one.labels}
     return {name: size for name, size in labels.items() if name in used - told}
 
 

@@ -196,7 +196,7 @@ class _CallWriter:
                 raise WeftError("it computes with numbers alone")
             case Call(op=op, args=args):
                 found = [self._part(one, made) for one in args]
-                used = {label.name for part, _ in found for axis in part.axes for label in ein.labels_in(axis)}
+                used = {label.name for part, _ in found for label in part.labels}
                 labels = [name for name in made.labels if name in used]
                 result = ein.ShapeSpec(ein.Row(), ein.Row(), ein.Row(trail=tuple(map(ein.Label, labels))))
                 result = result if labels else _CELL

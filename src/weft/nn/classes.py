@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Label, Position, Row, ShapeSpec, Spec
+from weft.einsum.nodes import KINDS, Label, Position, Row, Spec
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError
 from weft.nn.checks import positive
 from weft.tensor import reductions
 from weft.tensor.functions import cos, log, sqrt
-from weft.tensor.groups import OUTPUT_ROW
+from weft.tensor.groups import OUTPUT_ROW, each_row
 from weft.tensor.layers import op
 from weft.tensor.leaves import data
 from weft.tensor.tensor import Tensor, TensorLike
@@ -46,8 +46,7 @@ def reduce_specified_axes(spec: str) -> str:
     if "=>" in spec or ";" in spec:
         raise EinsumError("the axes to reduce are named by one shape", text=spec, fix='write "...|t, d"')
     (operand,) = parse_spec(f"{spec} => 0").operands
-    batch, input, output = (_reduced(operand.row(kind)) for kind in KINDS)
-    return show_spec(Spec((operand,), ShapeSpec(batch, input, output)))
+    return show_spec(Spec((operand,), each_row(lambda _, row: _reduced(row), operand)))
 
 
 def _reduced(row: Row) -> Row:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Spec, labels_in
+from weft.einsum.nodes import KINDS, Spec
 from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, WeftError, user_origin
 from weft.ops import OPS, accumulator, find
 from weft.project.coverage import is_injective, is_surjective
@@ -190,7 +190,7 @@ def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
 def check_labels(spec: Spec, given: Collection[str]) -> None:
     """Refuse sizes for labels the spec does not have, and labels that are several run together."""
     shapes = (*spec.operands, spec.result)
-    labels = {label.name: None for shape in shapes for axis in shape.axes for label in labels_in(axis)}
+    labels = {label.name: None for shape in shapes for label in shape.labels}
     labels |= {
         row.var.name: None for shape in shapes for row in map(shape.row, KINDS) if row.var and row.var.name not in KINDS
     }
@@ -206,8 +206,8 @@ def check_labels(spec: Spec, given: Collection[str]) -> None:
 
 def _check_run_together(spec: Spec, given: Collection[str]) -> None:
     """Refuse `th` for `t, h` in a spec with commas, where that leaves axes of the result that nothing speaks of."""
-    read = {label.name for shape in spec.operands for axis in shape.axes for label in labels_in(axis)}
-    labels = [label for shape in (*spec.operands, spec.result) for axis in shape.axes for label in labels_in(axis)]
+    read = {label.name for shape in spec.operands for label in shape.labels}
+    labels = [label for shape in (*spec.operands, spec.result) for label in shape.labels]
     known = {*read, *given}
     for word in labels:
         letters = set(word.name)

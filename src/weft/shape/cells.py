@@ -29,7 +29,7 @@ from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
 
-from weft.einsum.nodes import KINDS, Kind, Label
+from weft.einsum.nodes import KINDS, Kind, Label, ThreeRows
 from weft.errors import Origin, ShapeError, Span
 from weft.public import public
 from weft.shape.inference_lock import alone
@@ -218,7 +218,7 @@ class RowCell:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ShapeVar:
+class ShapeVar(ThreeRows[RowCell]):
     """The shape of one tensor as far as it is known. Printing it commits nothing; `close` closes it.
 
     `grow` counts, for each kind, the axes left of where broadcasting grows the row; `shared` are rows of other shapes.
@@ -249,14 +249,6 @@ class ShapeVar:
         if self.output.owner is self:
             self.output.lo = 1
 
-    def row(self, kind: Kind) -> RowCell:
-        row: RowCell = getattr(self, kind)
-        return row
-
-    @property
-    def rows(self) -> tuple[RowCell, RowCell, RowCell]:
-        return (self.batch, self.input, self.output)
-
     @property
     def marks(self) -> tuple[int, int, int]:
         return (self.batch.mark, self.input.mark, self.output.mark)
@@ -271,7 +263,7 @@ class ShapeVar:
 
     @alone
     def __str__(self) -> str:
-        return show_rows(*(str(self.row(kind)) for kind in KINDS))
+        return show_rows(*map(str, self.rows))
 
     def __bool__(self) -> bool:
         return True

@@ -8,12 +8,12 @@ drift from the other.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal as TypingLiteral, TypeAlias
+from typing import Any, Literal as TypingLiteral, TypeAlias
 
-from weft.einsum.nodes import KINDS, Kind, Label, Row, RowVar, Spec, labels_in
+from weft.einsum.nodes import KINDS, Kind, Label, Row, RowVar, Spec, ThreeRows, by_kind
 from weft.errors import ShapeError
 from weft.shape.nodes import (
     MEMORY_ORDER,
@@ -64,16 +64,12 @@ class Einsum:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(ThreeRows[SlicedRow]):
     """Axes read where subscripts say."""
 
     batch: SlicedRow = NO_SUBSCRIPTS
     input: SlicedRow = NO_SUBSCRIPTS
     output: SlicedRow = NO_SUBSCRIPTS
-
-    def row(self, kind: Kind) -> SlicedRow:
-        row: SlicedRow = getattr(self, kind)
-        return row
 
     @property
     def subscripts(self) -> tuple[Subscript, ...]:
@@ -130,7 +126,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(ThreeRows[tuple[Dim, ...] | None]):
     """A terminal to be learned; a row left None is inferred from use, a given row is exact."""
 
     batch: tuple[Dim, ...] | None = ()
@@ -140,16 +136,12 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class Input(ThreeRows[tuple[Dim | OpenSize, ...]]):
     """A terminal whose values come with each call, and with them the sizes that are open."""
 
     batch: tuple[Dim | OpenSize, ...]
     input: tuple[Dim | OpenSize, ...]
     output: tuple[Dim | OpenSize, ...]
-
-    def row(self, kind: Kind) -> tuple[Dim | OpenSize, ...]:
-        row: tuple[Dim | OpenSize, ...] = getattr(self, kind)
-        return row
 
     @property
     def axes(self) -> tuple[Dim | OpenSize, ...]:
@@ -158,10 +150,11 @@ class Input:
 
     def bound(self, sizes: Mapping[str, Dim]) -> Literal:
         """What it is in a call with these sizes."""
-        batch, input, output = (
-            tuple(sizes[one.name] if isinstance(one, OpenSize) else one for one in self.row(kind)) for kind in KINDS
-        )
-        return Literal(Shape(batch, input, output))
+
+        def row(kind: Kind) -> tuple[Dim, ...]:
+            return tuple(sizes[one.name] if isinstance(one, OpenSize) else one for one in self.row(kind))
+
+        return Literal(Shape(*by_kind(row)))
 
 
 Terminal: TypeAlias = Literal | Counted | Constant | Varying | Assigned | Parameter | Input
@@ -216,10 +209,9 @@ def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int
     """
     match logic:
         case Einsum(spec=spec, left=left):
-            batch, input, output = (0 if left else len(spec.result.row(kind).lead) for kind in KINDS)
-            return (batch, input, output)
+            return by_kind(lambda kind: 0 if left else len(spec.result.row(kind).lead))
         case Slice():
-            leads = [logic.row(kind).lead[:mark] for kind, mark in zip(KINDS, operands[0], strict=True)]
+            leads = [row.lead[:mark] for row, mark in zip(logic.rows, operands[0], strict=True)]
             gone = [sum(isinstance(one, AxisPoint) for one in lead) for lead in leads]
             batch, input, output = (mark - less for mark, less in zip(operands[0], gone, strict=True))
             return (batch, input, output)
@@ -246,8 +238,8 @@ def _spelling(logic: Logic) -> Hashable:
     match logic:
         case Einsum(spec=spec):
             return spec.text
-        case Literal(shape=rows) | (Parameter() as rows) | (Input() as rows):
-            sizes = [one for row in (rows.batch, rows.input, rows.output) if row for one in row]
+        case Literal(shape=given) | (Parameter() as given) | (Input() as given):
+            sizes = [one for row in given.rows if row for one in row]
             named = [one.named for one in sizes if isinstance(one, Dim)]
             return tuple(one and (one.name, one.origins) for one in named) if any(named) else None  # a size is not 0
     return None
@@ -271,7 +263,7 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
             values = range(arity(of) + 1, arity(logic) + 1)
             return elaborate(of) + tuple(_below(slot, kind, 0, kind) for slot in values for kind in KINDS)
         case Literal(shape=shape, claims=claims):
-            return tuple(_exactly(kind, shape.row(kind), claims) for kind in KINDS)
+            return _exactly(shape, claims)
         case Counted(count=count):
             return (ElementCount(0, count),)
         case Constant() | Varying() | Assigned():
@@ -279,11 +271,9 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
         case Stated(constraints=constraints):
             return constraints
         case Input():
-            return tuple(_exactly(kind, logic.row(kind)) for kind in KINDS)
+            return _exactly(logic)
         case Parameter(input_equals_output=same):
-            given = {kind: getattr(logic, kind) for kind in KINDS}
-            equal = (RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ()
-            return tuple(_exactly(kind, row) for kind, row in given.items() if row is not None) + equal
+            return _exactly(logic) + ((RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ())
 
 
 def demanded(logic: Logic) -> tuple[Label, ...]:
@@ -294,11 +284,9 @@ def demanded(logic: Logic) -> tuple[Label, ...]:
     spec = logic.spec
     owned = {axis.name for shape in spec.operands for axis in shape.axes if isinstance(axis, Label)}
     found: dict[str, Label] = {}
-    for shape in (*spec.operands, spec.result):
-        for axis in shape.axes:
-            for label in labels_in(axis):
-                if label.name not in owned:
-                    found.setdefault(label.name, label)
+    for label in (one for shape in (*spec.operands, spec.result) for one in shape.labels):
+        if label.name not in owned:
+            found.setdefault(label.name, label)
     return tuple(found.values())
 
 
@@ -319,8 +307,7 @@ _TRANSPOSED = (_below(1, "batch", 0, "batch"), _below(1, "input", 0, "output"), 
 def _spec_constraints(spec: Spec) -> Iterator[Constraint]:
     """The rows that a spec writes, and the slots that hold positions."""
     for slot, shape in (*enumerate(spec.operands, 1), (0, spec.result)):
-        rows = ((kind, shape.row(kind)) for kind in KINDS)
-        yield from (_row_is(RowRef(slot, kind), row) for kind, row in rows if row != Row())
+        yield from (_row_is(RowRef(slot, kind), shape.row(kind)) for kind in KINDS if shape.row(kind) != Row())
     yield from (Positions(slot, label) for slot, label in spec.positions.items())
 
 
@@ -339,6 +326,11 @@ def _sliced(kind: Kind, row: SlicedRow) -> tuple[RowIs, RowIs]:
     )
 
 
-def _exactly(kind: Kind, axes: Sequence[Dim | OpenSize], claim: bool = True) -> RowIs:
-    terms = (one if isinstance(one, OpenSize) else Size(one, claim) for one in axes)
-    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(terms))
+def _exactly(rows: ThreeRows[Any], claim: bool = True) -> tuple[RowIs, ...]:
+    """The rows of the result have just these axes; nothing is said of a row that is None."""
+
+    def exactly(kind: Kind, axes: Iterable[Dim | OpenSize]) -> RowIs:
+        terms = (one if isinstance(one, OpenSize) else Size(one, claim) for one in axes)
+        return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(terms))
+
+    return tuple(exactly(kind, rows.row(kind)) for kind in KINDS if rows.row(kind) is not None)

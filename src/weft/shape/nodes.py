@@ -30,7 +30,7 @@ from enum import Enum
 from math import prod
 from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
-from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
+from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar, ThreeRows, by_kind
 from weft.errors import ShapeError
 from weft.public import public
 from weft.shape.named_sizes import NamedSize
@@ -56,17 +56,13 @@ class Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(ThreeRows[tuple[Dim, ...]]):
     """A closed shape. `marks` counts, for each kind, the axes that stay left of where broadcasting grows the row."""
 
     batch: tuple[Dim, ...] = ()
     input: tuple[Dim, ...] = ()
     output: tuple[Dim, ...] = ()
     marks: tuple[int, int, int] = (0, 0, 0)
-
-    def row(self, kind: Kind) -> tuple[Dim, ...]:
-        row: tuple[Dim, ...] = getattr(self, kind)
-        return row
 
     def mark(self, kind: Kind) -> int:
         return self.marks[KINDS.index(kind)]
@@ -93,7 +89,7 @@ class Shape:
     __iter__ = __len__ = __getitem__
 
     def __str__(self) -> str:
-        return show_rows(*(show_row(self.row(kind), self.mark(kind)) for kind in KINDS))
+        return show_rows(*by_kind(lambda kind: show_row(self.row(kind), self.mark(kind))))
 
 
 def show_row(axes: Sequence[object], mark: int) -> str:

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from weft.einsum.nodes import KINDS, AffineAxis, Axis, ConcatAxis, Kind, Label, Row, RowVar, ShapeSpec, Spec, labels_in
+from weft.einsum.nodes import (
+    KINDS,
+    AffineAxis,
+    Axis,
+    ConcatAxis,
+    Kind,
+    Label,
+    Row,
+    RowVar,
+    ShapeSpec,
+    Spec,
+    by_kind,
+    labels_in,
+)
 from weft.errors import EinsumError
 from weft.ops import Monoid
 
@@ -21,8 +34,7 @@ def accumulated_axes(spec: Spec, monoid: Monoid) -> ShapeSpec:
         what = f"`{monoid.name}` accumulates along axes that are joined or split"
         raise EinsumError(what, text=spec.text, fix="join or split in an einsum of its own")
     left = [name for name in read if name not in kept]
-    batch, input, output = (_row(spec, kind, kept, left, monoid) for kind in KINDS)
-    return ShapeSpec(batch, input, output)
+    return ShapeSpec(*by_kind(lambda kind: _row(spec, kind, kept, left, monoid)))
 
 
 def leaves_some_out(spec: Spec) -> bool:
@@ -33,8 +45,7 @@ def leaves_some_out(spec: Spec) -> bool:
 
 def axis_names(shape: ShapeSpec) -> list[str]:
     """The labels and row variables of a shape, in the order written."""
-    rows = (shape.row(kind) for kind in KINDS)
-    parts = [part for row in rows for part in (*row.lead, row.var, *row.trail) if part is not None]
+    parts = [part for row in shape.rows for part in (*row.lead, row.var, *row.trail) if part is not None]
     return [one.name for part in parts for one in ((part,) if isinstance(part, RowVar) else labels_in(part))]
 
 

@@ -129,9 +129,9 @@ def _ranks(spec: Spec, monoid: Monoid | None) -> Mapping[str, int]:
     """The size of the label along which a monoid has several results."""
     if monoid is None or not monoid.ranks:
         return {}
-    read = {label.name for operand in spec.operands for axis in operand.axes for label in labels_in(axis)}
+    read = {label.name for operand in spec.operands for label in operand.labels}
     read |= {label.name for label in spec.positions.values()}
-    own = {label.name: label.span for axis in spec.result.axes for label in labels_in(axis) if label.name not in read}
+    own = {label.name: label.span for label in spec.result.labels if label.name not in read}
     if len(own) != 1:
         several = f"{monoid.ranks} number{'s' * (monoid.ranks > 1)}"
         what = f"`{monoid.name}` makes {several}, along a label of the result that no operand has"

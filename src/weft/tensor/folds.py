@@ -37,7 +37,7 @@ from weft.shape.logic import Einsum, Stated
 from weft.shape.nodes import RowIs, RowRef
 from weft.tensor.einsum import contract
 from weft.tensor.functions import each_point
-from weft.tensor.groups import Groups, related
+from weft.tensor.groups import Groups, each_row, related
 from weft.tensor.scan import scan
 from weft.tensor.tensor import Tensor
 
@@ -75,7 +75,7 @@ class JoinedAxes:
 
     @staticmethod
     def of(x: Tensor, groups: Groups) -> JoinedAxes:
-        names, kept = FreshNames(groups.names(groups.operand)), groups.names(groups.group)
+        names, kept = FreshNames(groups.operand.names), groups.group.names
         rows, reduced = list[Row](), list[str]()
         for kind in KINDS:
             row = groups.operand.row(kind)
@@ -100,8 +100,7 @@ class JoinedAxes:
             lead, trail = (tuple(axis if at == Label(name) else at for at in axes) for axes in (one.lead, one.trail))
             return Row(lead, one.var, trail)
 
-        batch, input, output = (row(self.whole.row(kind)) for kind in KINDS)
-        return ShapeSpec(batch, input, output)
+        return each_row(lambda _, one: row(one), self.whole)
 
 
 def _names(axis: Axis) -> list[str]:

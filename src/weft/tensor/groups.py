@@ -24,6 +24,7 @@ from weft.einsum.nodes import (
     RowVar,
     ShapeSpec,
     Spec,
+    by_kind,
     labels_in,
 )
 from weft.einsum.show import show_axis, show_spec
@@ -86,8 +87,8 @@ class Groups:
     @property
     def left_out(self) -> list[str]:
         """The labels and row variables that the result does not have."""
-        kept = self.names(self.group)
-        return [name for name in self.names(self.operand) if name not in kept]
+        kept = self.group.names
+        return [name for name in self.operand.names if name not in kept]
 
     @property
     def within(self) -> ShapeSpec:
@@ -95,7 +96,7 @@ class Groups:
         return self._left_of(self.element)
 
     def _left_of(self, shape: ShapeSpec) -> ShapeSpec:
-        return less_axes(shape, self.names(self.group))
+        return less_axes(shape, self.group.names)
 
     @property
     def element(self) -> ShapeSpec:
@@ -105,7 +106,7 @@ class Groups:
     @property
     def named(self) -> ShapeSpec:
         """`element` with a name for each axis that is there to align the others."""
-        names = FreshNames([*self.names(self.operand), *self.names(self.group)])
+        names = FreshNames([*self.operand.names, *self.group.names])
 
         def name(axis: Axis) -> Axis:
             return Label(names.fresh("hole")) if isinstance(axis, Hole) else axis
@@ -130,14 +131,9 @@ class Groups:
         labels = [axis for axis in self.operand.axes if isinstance(axis, Label)]
         return next((one for one in labels if written and [one.name] == self.left_out), None)
 
-    def names(self, shape: ShapeSpec) -> list[str]:
-        """The labels and row variables of a shape."""
-        labels = [label.name for axis in shape.axes for label in labels_in(axis)]
-        return labels + [row.var.name for row in map(shape.row, KINDS) if row.var]
-
     def one_each(self) -> tuple[ShapeSpec, dict[str, int]]:
         """What holds one number for each group, and nothing more; and the sizes that say so."""
-        names = FreshNames([*self.names(self.operand), *self.names(self.group)])
+        names = FreshNames([*self.operand.names, *self.group.names])
         sizes: dict[str, int] = {}
 
         def one(stem: str) -> str:
@@ -171,14 +167,14 @@ def group_size(total: Tensor, groups: Groups) -> Extent:
     if named != groups.operand:
         spec = parse_spec(show_spec(Spec((named,), groups.group)))
         sizes = operation.sizes if operation else {}
-        names = {name: dim for name, dim in sizes.items() if name in groups.names(named)}
+        names = {name: dim for name, dim in sizes.items() if name in named.names}
         operation = infer(
             Einsum(spec), [x.shape], title="group", origin=user_origin(), sizes=names, code=in_code([x.operand])
         )
     assert operation is not None
-    kept = groups.names(groups.group)
-    over = [name for name in dict.fromkeys(groups.names(named)) if name not in kept]
-    written = [name for name in over if name in groups.names(groups.operand)]
+    kept = groups.group.names
+    over = [name for name in dict.fromkeys(named.names) if name not in kept]
+    written = [name for name in over if name in groups.operand.names]
     return Extent("*".join(written or over) or "1", reduce(mul, (SizeOf(operation, name) for name in over), Num(1)))
 
 
@@ -215,8 +211,7 @@ def related(
 
 def each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:
     """A shape of other rows."""
-    batch, input, output = (change(kind, shape.row(kind)) for kind in KINDS)
-    return ShapeSpec(batch, input, output)
+    return ShapeSpec(*by_kind(lambda kind: change(kind, shape.row(kind))))
 
 
 def less_axes(shape: ShapeSpec, names: Sequence[str]) -> ShapeSpec:

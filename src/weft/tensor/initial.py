@@ -11,6 +11,7 @@ import numpy.typing as npt
 from weft.assign import Copied, Data, File, Node, Record, operands_of, statements, symbols
 from weft.assign.definitions import initial, inputs_of
 from weft.einsum import KINDS, parse_spec
+from weft.einsum.nodes import ThreeRows
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import infer
@@ -26,7 +27,7 @@ _SAME = "...|...->... => ...|...->..."
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(ThreeRows[RowDims]):
     """What is said of a parameter's axes; a row that nothing is said of is None."""
 
     batch: RowDims = None
@@ -35,7 +36,7 @@ class Rows:
 
     @property
     def said(self) -> bool:
-        return any(row is not None for row in (self.batch, self.input, self.output))
+        return any(row is not None for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _written(items: Any, given: Rows) -> First:
     """A literal: its axes must be those that are given."""
     shape, values = read_literal(items)
     for kind in KINDS:
-        row: RowDims = getattr(given, kind)
+        row = given.row(kind)
         if row is not None and [dim.size for dim in row] != [dim.size for dim in shape.row(kind)]:
             raise ShapeError(
                 f"the literal is {shape}, which is not what `{kind[0]}=` says",

@@ -84,7 +84,7 @@ def _triangle(
     name: str, x: TensorLike, k: int, spec: str, inside: Callable[[Scalar, Scalar], Scalar], fill: float, label: str
 ) -> Tensor:
     groups = Groups.plain(spec, name)
-    if not all(isinstance(axis, Label) for axis in groups.group.axes) or len(set(groups.names(groups.group))) != 2:
+    if not all(isinstance(axis, Label) for axis in groups.group.axes) or len(set(groups.group.names)) != 2:
         what = f"{name} is about rows and columns, and the spec does not result in two axes"
         raise EinsumError(what, text=groups.text, fix=f'write "{LAST_TWO}", or others by name')
     if isinstance(k, bool) or not isinstance(k, Integral):

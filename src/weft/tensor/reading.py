@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.assign import Node
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Hole, ShapeSpec, labels_in
+from weft.einsum.nodes import Hole, ShapeSpec
 from weft.errors import Span, user_origin
 from weft.notation import Mistake
 from weft.ops import Scalar
@@ -102,5 +102,4 @@ def _told(slot: int, reading: Reading) -> bool:
 
 
 def _axis_names(shape: ShapeSpec) -> set[str]:
-    rows = {f"..{row.var.name}.." for row in map(shape.row, KINDS) if row.var}
-    return rows | {label.name for axis in shape.axes for label in labels_in(axis)}
+    return {f"..{row.var.name}.." for row in shape.rows if row.var} | {label.name for label in shape.labels}

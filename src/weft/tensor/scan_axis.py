@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Axis, Kind, Label, Position, Row, RowVar, ShapeSpec, Spec
+from weft.einsum.nodes import KINDS, Axis, Kind, Label, Position, Row, RowVar, ShapeSpec, Spec, by_kind
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError, user_origin
 from weft.shape.infer import infer
@@ -40,7 +40,7 @@ class ScanAxis:
     def of(spec: str, user: str) -> ScanAxis:
         """The one axis that a spec leaves out."""
         groups = Groups.plain(spec, user)
-        element, kept = groups.element, groups.names(groups.group)
+        element, kept = groups.element, groups.group.names
         along = [axis for axis in element.axes if isinstance(axis, Label) and axis.name not in kept]
         if len(along) != 1:
             what = f"{user} runs along one axis, and the spec leaves out {len(along)}"
@@ -91,7 +91,7 @@ class ScanAxis:
 
     def _check_order(self, groups: Groups, user: str) -> None:
         """All other axes stay where they are: nothing else is said on the right."""
-        step, group = ([_labels(shape.row(kind)) for kind in KINDS] for shape in (self._step, groups.group))
+        step, group = ([*map(_labels, shape.rows)] for shape in (self._step, groups.group))
         if step != group:
             what = f"{user} leaves all axes but `{self.along.name}` where they are, and the spec moves some"
             batch, input, output = (", ".join(names) for names in step)
@@ -105,10 +105,8 @@ def _labels(row: Row) -> list[str]:
 
 def _only(kind: Kind, row: Row) -> ShapeSpec:
     """A shape of which one row is written, and the others are what they are."""
-    batch, input, output = (row if one == kind else Row((), RowVar(one)) for one in KINDS)
-    return ShapeSpec(batch, input, output)
+    return ShapeSpec(*by_kind(lambda one: row if one == kind else Row((), RowVar(one))))
 
 
 def _with_row(shape: ShapeSpec, kind: Kind, row: Row) -> ShapeSpec:
-    batch, input, output = (row if one == kind else shape.row(one) for one in KINDS)
-    return ShapeSpec(batch, input, output)
+    return ShapeSpec(*by_kind(lambda one: row if one == kind else shape.row(one)))

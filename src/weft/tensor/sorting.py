@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from weft.assign import Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, Row, ShapeSpec, Spec
+from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, ShapeSpec, Spec
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError, ShapeError
 from weft.naming import FreshNames
@@ -20,7 +20,7 @@ from weft.ops.monoids import MOST_RANKS, top_positions
 from weft.ops.ordering import comes_before
 from weft.shape.logic import Einsum
 from weft.tensor.einsum import contract
-from weft.tensor.groups import Groups, related
+from weft.tensor.groups import Groups, each_row, related
 from weft.tensor.operator import Operator
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
@@ -87,7 +87,7 @@ class _SortedAxis:
         if len(gone) != 1 or gone[0] in KINDS:
             what = f"{user} works along one axis, and the spec leaves out {', '.join(gone) or 'none'}"
             raise EinsumError(what, text=groups.text, fix='name all axes and leave out one: "...|t, d => ...|t"')
-        whole, names = groups.element, FreshNames(groups.names(groups.element))
+        whole, names = groups.element, FreshNames(groups.element.names)
         ranked, others = (_renamed(whole, gone[0], Label(names.fresh(name))) for name in ("rank", "other"))
         along = Groups(whole, _renamed(whole, gone[0], None), groups.text)
         return _SortedAxis(gone[0], whole, ranked, others, along)
@@ -114,7 +114,7 @@ class _SortedAxis:
             return contract(show_spec(Spec((self.whole,), self.ranked)), [x], accum=top_positions(k))
         (rank,) = [axis for axis in self.ranked.axes if axis not in self.whole.axes]
         assert isinstance(rank, Label)
-        rest = Label(FreshNames(self.groups.names(self.ranked)).fresh("rest"))
+        rest = Label(FreshNames(self.ranked.names).fresh("rest"))
         cut = Spec((_renamed(self.ranked, rank.name, ConcatAxis((rank, rest))),), self.ranked)
         try:
             return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: k})
@@ -142,10 +142,7 @@ def _renamed(shape: ShapeSpec, old: str, new: Axis | None) -> ShapeSpec:
         changed = (new if one == Label(old) else one for one in given)
         return tuple(one for one in changed if one is not None)
 
-    def row(given: Row) -> Row:
-        return replace(given, lead=axes(given.lead), trail=axes(given.trail))
-
-    return replace(shape, batch=row(shape.batch), input=row(shape.input), output=row(shape.output))
+    return each_row(lambda _, row: replace(row, lead=axes(row.lead), trail=axes(row.trail)), shape)
 
 
 def _added(v: Slot, v1: Slot, *held: Slot) -> None:
