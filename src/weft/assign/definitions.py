@@ -24,6 +24,7 @@ from weft.assign.nodes import (
     statements,
     target,
 )
+from weft.shape.reach import parts_first
 
 
 def complete(code: Code, given: Iterable[Node] = ()) -> Code:
@@ -60,20 +61,16 @@ class _Completion:
     def _defined(self, wanted: Iterable[Node]) -> list[Code]:
         """The definitions that some nodes need and that are not ready yet, operands first."""
         found: list[Code] = []
-        stack = [node for node in dict.fromkeys(wanted) if node not in self.ready][::-1]
-        while stack:
-            node = stack[-1]
-            if node in self.ready or node.definition is None:
-                stack.pop()
-                continue
-            missing = [one for one in inputs_of(node.definition) if one not in self.ready and one.definition]
-            if missing:
-                stack += missing
-            else:
-                stack.pop()
+        for node in parts_first(wanted, self._missing):
+            if node not in self.ready and node.definition is not None:
                 self.ready |= dict.fromkeys([*map(target, statements(node.definition)), node])
                 found.append(node.definition)
         return found
+
+    def _missing(self, node: Node) -> list[Node]:
+        """What a node is computed from, and must be computed first."""
+        read = () if node in self.ready or node.definition is None else inputs_of(node.definition)
+        return [one for one in reversed(read) if one not in self.ready and one.definition]
 
 
 def initial(node: Node) -> Code:

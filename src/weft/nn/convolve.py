@@ -9,8 +9,11 @@ centred and meet nothing beyond the edges, so that a stride of 1 keeps the size;
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.errors import WeftError
 from weft.nn.checks import channels_of, divides, of_places, whole, windows_fit
+from weft.nn.shared_configuration import configured_as
 from weft.tensor.einsum import contract, einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
@@ -23,8 +26,9 @@ _BIAS = "...|..., c; c => ...|..., c"
 _SMALLER = "take larger images, a smaller kernel_size or dilation, or pad them: padded=True"
 
 
-@op
-def conv1d(
+def _convolution(
+    user: str,
+    axes: int,
     x: Tensor,
     *,
     out_channels: int | None = None,
@@ -35,26 +39,55 @@ def conv1d(
     padded: bool = True,
     bias: bool = True,
 ) -> Tensor:
+    whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation, groups=groups)
+    of_places(user, x, axes)
+    windows_fit(user, x, axes, dilation * (kernel_size - 1) + 1, stride, padded, _SMALLER)
+    moved, places, window = windows(axes, stride, dilation, padded)
+    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size)
+    if groups == 1:
+        spec = f"...|{moved}, ..i..; {window}, ..i.. -> o => ...|{places}, o"
+        sizes |= _channels(user, out_channels)
+    else:
+        spec = f"...|{moved}, g&i; {window}, i -> g, o => ...|{places}, g&o"
+        sizes |= {"g": groups, "o": _share(user, x, groups, out_channels)}
+    y = contract(spec, [x, param("kernel")], sizes=sizes)
+    return plus_bias(y) if bias else y
+
+
+def _transposed(
+    user: str,
+    axes: int,
+    x: Tensor,
+    *,
+    out_channels: int | None = None,
+    kernel_size: int = 3,
+    stride: int = 1,
+    dilation: int = 1,
+    padded: bool = True,
+    bias: bool = True,
+) -> Tensor:
+    whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation)
+    of_places(user, x, axes)
+    moved, places, window = windows(axes, stride, dilation, padded)
+    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size) | _channels(user, out_channels)
+    y = contract(f"...|{places}, ..i..; {window}, ..i.. -> o => ...|{moved}, o", [x, param("kernel")], sizes=sizes)
+    return plus_bias(y) if bias else y
+
+
+@op
+@configured_as(_convolution)
+def conv1d(x: Tensor, **config: Any) -> Tensor:
     """A convolution along the first of two output axes, the last of which holds channels. See `conv2d`.
 
     >>> print(wf.nn.conv1d(wf.data(np.ones((5, 8, 3)), batch=1), out_channels=4, padded=False).dims)
     5|6,4
     """
-    return _convolution("conv1d", x, 1, out_channels, kernel_size, stride, dilation, groups, padded, bias)
+    return _convolution("conv1d", 1, x, **config)
 
 
 @op
-def conv2d(
-    x: Tensor,
-    *,
-    out_channels: int | None = None,
-    kernel_size: int = 3,
-    stride: int = 1,
-    dilation: int = 1,
-    groups: int = 1,
-    padded: bool = True,
-    bias: bool = True,
-) -> Tensor:
+@configured_as(_convolution)
+def conv2d(x: Tensor, **config: Any) -> Tensor:
     """A convolution of images: height, width, channels. Without `out_channels` there are as many as its use asks for.
 
     Padded, there is a result for every `stride`-th place; the size is a multiple of the stride. Not padded, windows
@@ -64,59 +97,34 @@ def conv2d(
     >>> print(wf.nn.conv2d(images, out_channels=16, stride=2).dims)
     5|4,4,16
     """
-    return _convolution("conv2d", x, 2, out_channels, kernel_size, stride, dilation, groups, padded, bias)
+    return _convolution("conv2d", 2, x, **config)
 
 
 @op
-def conv3d(
-    x: Tensor,
-    *,
-    out_channels: int | None = None,
-    kernel_size: int = 3,
-    stride: int = 1,
-    dilation: int = 1,
-    groups: int = 1,
-    padded: bool = True,
-    bias: bool = True,
-) -> Tensor:
+@configured_as(_convolution)
+def conv3d(x: Tensor, **config: Any) -> Tensor:
     """A convolution of volumes: three axes of places, then channels. See `conv2d`.
 
     >>> print(wf.nn.conv3d(wf.data(np.ones((5, 4, 4, 4, 3)), batch=1), out_channels=2).dims)
     5|4,4,4,2
     """
-    return _convolution("conv3d", x, 3, out_channels, kernel_size, stride, dilation, groups, padded, bias)
+    return _convolution("conv3d", 3, x, **config)
 
 
 @op
-def conv_transpose1d(
-    x: Tensor,
-    *,
-    out_channels: int | None = None,
-    kernel_size: int = 3,
-    stride: int = 1,
-    dilation: int = 1,
-    padded: bool = True,
-    bias: bool = True,
-) -> Tensor:
+@configured_as(_transposed)
+def conv_transpose1d(x: Tensor, **config: Any) -> Tensor:
     """The transpose of a convolution along one axis. See `conv_transpose2d`.
 
     >>> print(wf.nn.conv_transpose1d(wf.data(np.ones((5, 4, 3)), batch=1), out_channels=2, stride=2).dims)
     5|8,2
     """
-    return _transposed("conv_transpose1d", x, 1, out_channels, kernel_size, stride, dilation, padded, bias)
+    return _transposed("conv_transpose1d", 1, x, **config)
 
 
 @op
-def conv_transpose2d(
-    x: Tensor,
-    *,
-    out_channels: int | None = None,
-    kernel_size: int = 3,
-    stride: int = 1,
-    dilation: int = 1,
-    padded: bool = True,
-    bias: bool = True,
-) -> Tensor:
+@configured_as(_transposed)
+def conv_transpose2d(x: Tensor, **config: Any) -> Tensor:
     """The transpose of a convolution: each place adds a window to the result, `stride` places further than the last.
 
     Padded, the result is `stride` times as long, and what windows add beyond its edges is dropped. Not padded, it has
@@ -128,26 +136,18 @@ def conv_transpose2d(
     >>> print(wf.nn.conv_transpose2d(images, out_channels=2, stride=2, padded=False).dims)
     5|9,9,2
     """
-    return _transposed("conv_transpose2d", x, 2, out_channels, kernel_size, stride, dilation, padded, bias)
+    return _transposed("conv_transpose2d", 2, x, **config)
 
 
 @op
-def conv_transpose3d(
-    x: Tensor,
-    *,
-    out_channels: int | None = None,
-    kernel_size: int = 3,
-    stride: int = 1,
-    dilation: int = 1,
-    padded: bool = True,
-    bias: bool = True,
-) -> Tensor:
+@configured_as(_transposed)
+def conv_transpose3d(x: Tensor, **config: Any) -> Tensor:
     """The transpose of a convolution of volumes. See `conv_transpose2d`.
 
     >>> print(wf.nn.conv_transpose3d(wf.data(np.ones((5, 2, 2, 2, 3)), batch=1), out_channels=2, stride=2).dims)
     5|4,4,4,2
     """
-    return _transposed("conv_transpose3d", x, 3, out_channels, kernel_size, stride, dilation, padded, bias)
+    return _transposed("conv_transpose3d", 3, x, **config)
 
 
 @op
@@ -199,52 +199,6 @@ def depthwise_separable_conv2d(
 def plus_bias(x: Tensor) -> Tensor:
     """Plus a number for each channel, the layer's `bias`."""
     return einsum(_BIAS, x, param("bias", init=0.0), op="+")
-
-
-def _convolution(
-    user: str,
-    x: Tensor,
-    axes: int,
-    out_channels: int | None,
-    kernel_size: int,
-    stride: int,
-    dilation: int,
-    groups: int,
-    padded: bool,
-    bias: bool,
-) -> Tensor:
-    whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation, groups=groups)
-    of_places(user, x, axes)
-    windows_fit(user, x, axes, dilation * (kernel_size - 1) + 1, stride, padded, _SMALLER)
-    moved, places, window = windows(axes, stride, dilation, padded)
-    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size)
-    if groups == 1:
-        spec = f"...|{moved}, ..i..; {window}, ..i.. -> o => ...|{places}, o"
-        sizes |= _channels(user, out_channels)
-    else:
-        spec = f"...|{moved}, g&i; {window}, i -> g, o => ...|{places}, g&o"
-        sizes |= {"g": groups, "o": _share(user, x, groups, out_channels)}
-    y = contract(spec, [x, param("kernel")], sizes=sizes)
-    return plus_bias(y) if bias else y
-
-
-def _transposed(
-    user: str,
-    x: Tensor,
-    axes: int,
-    out_channels: int | None,
-    kernel_size: int,
-    stride: int,
-    dilation: int,
-    padded: bool,
-    bias: bool,
-) -> Tensor:
-    whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation)
-    of_places(user, x, axes)
-    moved, places, window = windows(axes, stride, dilation, padded)
-    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size) | _channels(user, out_channels)
-    y = contract(f"...|{places}, ..i..; {window}, ..i.. -> o => ...|{moved}, o", [x, param("kernel")], sizes=sizes)
-    return plus_bias(y) if bias else y
 
 
 def windows(axes: int, stride: int, dilation: int, padded: bool) -> tuple[str, str, str]:

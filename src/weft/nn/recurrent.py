@@ -10,6 +10,7 @@ from weft.errors import WeftError
 from weft.nn.checks import along_time, whole
 from weft.nn.decoding import Decoding, current_decoding, refuse_decoding
 from weft.nn.linear import Activation
+from weft.nn.shared_configuration import configured_as
 from weft.tensor.assignments import node
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import sigmoid, tanh, where
@@ -149,77 +150,6 @@ def _gates(h: Tensor, x: Tensor, sizes: int | tuple[int, ...]) -> Tensor:
     return param("w", o=sizes) @ x + param("u", o=sizes, i=size) @ h + param("b", o=sizes, init=0.0)
 
 
-@op
-def rnn(
-    x: Tensor,
-    init: Any = None,
-    *,
-    size: int,
-    activation: Activation = tanh,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    lengths: Tensor | None = None,
-) -> Any:
-    """A plain recurrent network along a sequence `...,t|d`: its states `...,t|size`, and the last one.
-
-    Of several layers, and of both directions, the last states come as a list, a layer's backward one after its forward
-    one; `init` has the same form, and is 0 where it is not given.
-
-    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> hs, last = wf.nn.rnn(x, size=4)
-    >>> print(hs.dims, last.dims)
-    2,5|4 2|4
-    """
-    return _stacked(
-        _RecurrentCells(rnn_cell, {"size": size, "activation": activation}, 0.0),
-        x,
-        init,
-        num_layers,
-        bidirectional,
-        lengths,
-    )
-
-
-@op
-def lstm(
-    x: Tensor,
-    init: Any = None,
-    *,
-    size: int,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    lengths: Tensor | None = None,
-) -> Any:
-    """An LSTM along a sequence `...,t|d`: what it gives, `...,t|size`, and the last state `h, c`; as `wf.nn.rnn` else.
-
-    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> hs, last = wf.nn.lstm(x, size=4, num_layers=2, bidirectional=True)
-    >>> print(hs.dims, len(last), last[0][1].dims)
-    2,5|8 4 2|4
-    """
-    return _stacked(_RecurrentCells(lstm_cell, {"size": size}, (0.0, 0.0)), x, init, num_layers, bidirectional, lengths)
-
-
-@op
-def gru(
-    x: Tensor,
-    init: Any = None,
-    *,
-    size: int,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    lengths: Tensor | None = None,
-) -> Any:
-    """A GRU along a sequence `...,t|d`: its states `...,t|size`, and the last one; as `wf.nn.rnn` else.
-
-    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> model = wf.nn.gru(size=4, label="gru")
-    >>> print(model(x)[0].dims, *(f"{p.label} {p.dims}" for p in model.params))
-    2,5|4 gru.cell.w 3->3,4 gru.cell.b 3,4 gru.cell.u 4->3,4 gru.cell.b_n 4
-    """
-    return _stacked(_RecurrentCells(gru_cell, {"size": size}, 0.0), x, init, num_layers, bidirectional, lengths)
-
-
 @dataclass(frozen=True, slots=True)
 class _RecurrentCells:
     """Cells of one configuration, and what they start from."""
@@ -240,7 +170,13 @@ class _RecurrentCells:
 
 
 def _stacked(
-    cells: _RecurrentCells, x: Tensor, init: Any, num_layers: int, bidirectional: bool, lengths: Tensor | None
+    cells: _RecurrentCells,
+    x: Tensor,
+    init: Any,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    lengths: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
     """Layers, each along what the one before it gives."""
     whole("a recurrent layer", num_layers=num_layers)
@@ -257,6 +193,48 @@ def _stacked(
             last.append(end)
         x = hs
     return x, last[0] if runs == 1 else last
+
+
+@op
+@configured_as(_stacked)
+def rnn(x: Tensor, init: Any = None, *, size: int, activation: Activation = tanh, **config: Any) -> Any:
+    """A plain recurrent network along a sequence `...,t|d`: its states `...,t|size`, and the last one.
+
+    Of several layers, and of both directions, the last states come as a list, a layer's backward one after its forward
+    one; `init` has the same form, and is 0 where it is not given.
+
+    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
+    >>> hs, last = wf.nn.rnn(x, size=4)
+    >>> print(hs.dims, last.dims)
+    2,5|4 2|4
+    """
+    return _stacked(_RecurrentCells(rnn_cell, {"size": size, "activation": activation}, 0.0), x, init, **config)
+
+
+@op
+@configured_as(_stacked)
+def lstm(x: Tensor, init: Any = None, *, size: int, **config: Any) -> Any:
+    """An LSTM along a sequence `...,t|d`: what it gives, `...,t|size`, and the last state `h, c`; as `wf.nn.rnn` else.
+
+    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
+    >>> hs, last = wf.nn.lstm(x, size=4, num_layers=2, bidirectional=True)
+    >>> print(hs.dims, len(last), last[0][1].dims)
+    2,5|8 4 2|4
+    """
+    return _stacked(_RecurrentCells(lstm_cell, {"size": size}, (0.0, 0.0)), x, init, **config)
+
+
+@op
+@configured_as(_stacked)
+def gru(x: Tensor, init: Any = None, *, size: int, **config: Any) -> Any:
+    """A GRU along a sequence `...,t|d`: its states `...,t|size`, and the last one; as `wf.nn.rnn` else.
+
+    >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
+    >>> model = wf.nn.gru(size=4, label="gru")
+    >>> print(model(x)[0].dims, *(f"{p.label} {p.dims}" for p in model.params))
+    2,5|4 gru.cell.w 3->3,4 gru.cell.b 3,4 gru.cell.u 4->3,4 gru.cell.b_n 4
+    """
+    return _stacked(_RecurrentCells(gru_cell, {"size": size}, 0.0), x, init, **config)
 
 
 def _starts(init: Any, runs: int) -> Sequence[Any]:

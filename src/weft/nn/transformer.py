@@ -11,6 +11,7 @@ from weft.nn.attention import cross_attention, multi_head_attention
 from weft.nn.checks import fraction, one_of, positive, whole
 from weft.nn.linear import dropout, linear
 from weft.nn.normalise import layer_norm, rms_norm
+from weft.nn.shared_configuration import configured_as
 from weft.tensor.activations import gelu, silu
 from weft.tensor.functions import relu
 from weft.tensor.layers import op
@@ -123,9 +124,9 @@ def feed_forward(x: Tensor, *, d_ff: int, kind: FeedForwardKind = "gelu", bias: 
     return linear(bias=bias, label="down")(hidden)  # type: ignore[no-any-return]
 
 
-@op
-def transformer_encoder_block(
+def _self_attending(
     x: Tensor,
+    causal: bool,
     *,
     num_heads: int,
     d_k: int,
@@ -135,38 +136,49 @@ def transformer_encoder_block(
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> Tensor:
+    """A block of attention of a sequence to itself, and a perceptron."""
+    attention = style.attention(num_heads, d_k, d_v, causal)
+    x = style.added(x, lambda x: attention(x, mask=mask, lengths=lengths), "ln1")
+    return style.added(x, style.feed_forward(d_ff), "ln2")
+
+
+def _one_after_another(
+    block: Callable[..., Any],
+    num_layers: int,
+    x: Tensor,
+    *others: Tensor,
+    style: TransformerStyle = POST_NORM,
+    **config: Any,
+) -> Tensor:
+    """So many blocks, all of which are given what says who sees whom."""
+    seen = {name: config.pop(name) for name in ("mask", "lengths", "source_lengths") if name in config}
+    for at in range(num_layers):
+        x = block(**config, style=style, label=f"block{at}")(x, *others, **seen)
+    return style.ended(x)
+
+
+@op
+@configured_as(_self_attending)
+def transformer_encoder_block(x: Tensor, **config: Any) -> Tensor:
     """Attention of a sequence `...,t|d` to all of itself, and a perceptron; `mask` and `lengths` as for attention.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> print(wf.nn.transformer_encoder_block(x, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    attention = style.attention(num_heads, d_k, d_v, causal=False)
-    x = style.added(x, lambda x: attention(x, mask=mask, lengths=lengths), "ln1")
-    return style.added(x, style.feed_forward(d_ff), "ln2")
+    return _self_attending(x, False, **config)
 
 
 @op
-def decoder_only_block(
-    x: Tensor,
-    *,
-    num_heads: int,
-    d_k: int,
-    d_ff: int,
-    d_v: int | None = None,
-    style: TransformerStyle = POST_NORM,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-) -> Tensor:
+@configured_as(_self_attending)
+def decoder_only_block(x: Tensor, **config: Any) -> Tensor:
     """Attention of each position to itself and those before it, and a perceptron.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> print(wf.nn.decoder_only_block(x, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    attention = style.attention(num_heads, d_k, d_v, causal=True)
-    x = style.added(x, lambda x: attention(x, mask=mask, lengths=lengths), "ln1")
-    return style.added(x, style.feed_forward(d_ff), "ln2")
+    return _self_attending(x, True, **config)
 
 
 @op
@@ -199,81 +211,36 @@ def transformer_decoder_block(
 
 
 @op
-def transformer_encoder(
-    x: Tensor,
-    *,
-    num_layers: int,
-    num_heads: int,
-    d_k: int,
-    d_ff: int,
-    d_v: int | None = None,
-    style: TransformerStyle = POST_NORM,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-) -> Tensor:
+@configured_as(_self_attending)
+def transformer_encoder(x: Tensor, *, num_layers: int, **config: Any) -> Tensor:
     """Encoder blocks, one after another.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> print(wf.nn.transformer_encoder(x, num_layers=2, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    for at in range(num_layers):
-        block = transformer_encoder_block(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, d_ff=d_ff, style=style, label=f"block{at}"
-        )
-        x = block(x, mask=mask, lengths=lengths)
-    return style.ended(x)
+    return _one_after_another(transformer_encoder_block, num_layers, x, **config)
 
 
 @op
-def decoder_only(
-    x: Tensor,
-    *,
-    num_layers: int,
-    num_heads: int,
-    d_k: int,
-    d_ff: int,
-    d_v: int | None = None,
-    style: TransformerStyle = POST_NORM,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-) -> Tensor:
+@configured_as(_self_attending)
+def decoder_only(x: Tensor, *, num_layers: int, **config: Any) -> Tensor:
     """Blocks of a language model, one after another.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> print(wf.nn.decoder_only(x, num_layers=2, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    for at in range(num_layers):
-        block = decoder_only_block(num_heads=num_heads, d_k=d_k, d_v=d_v, d_ff=d_ff, style=style, label=f"block{at}")
-        x = block(x, mask=mask, lengths=lengths)
-    return style.ended(x)
+    return _one_after_another(decoder_only_block, num_layers, x, **config)
 
 
 @op
-def transformer_decoder(
-    target: Tensor,
-    enc_output: Tensor,
-    *,
-    num_layers: int,
-    num_heads: int,
-    d_k: int,
-    d_ff: int,
-    d_v: int | None = None,
-    style: TransformerStyle = POST_NORM,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-    source_lengths: Tensor | None = None,
-) -> Tensor:
+@configured_as(transformer_decoder_block)
+def transformer_decoder(target: Tensor, enc_output: Tensor, *, num_layers: int, **config: Any) -> Tensor:
     """Decoder blocks, one after another, all of which attend to one encoder.
 
     >>> target, encoded = wf.data(np.ones((2, 5, 8)), batch=2), wf.data(np.ones((2, 3, 6)), batch=2)
     >>> print(wf.nn.transformer_decoder(target, encoded, num_layers=2, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    for at in range(num_layers):
-        block = transformer_decoder_block(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, d_ff=d_ff, style=style, label=f"block{at}"
-        )
-        target = block(target, enc_output, mask=mask, lengths=lengths, source_lengths=source_lengths)
-    return style.ended(target)
+    return _one_after_another(transformer_decoder_block, num_layers, target, enc_output, **config)

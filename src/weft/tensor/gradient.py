@@ -21,27 +21,14 @@ from weft.assign import (
 from weft.assign.record import assign_pointwise
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
+from weft.shape.reach import parts_first
 from weft.tensor.einsum import einsum
 from weft.tensor.tensor import Joint, Tensor
 
 
 def topological(*roots: Tensor, leaves: Collection[Tensor] = ()) -> list[Tensor]:
     """Everything that `roots` are computed from, and they too, operands before users; nothing that `leaves` are."""
-    order: dict[Tensor, None] = {}
-    entered: set[Tensor] = set()
-    for root in roots:
-        stack = [(root, iter(() if root in leaves else root.children))] if root not in entered else []
-        entered.add(root)
-        while stack:
-            tensor, children = stack[-1]
-            child = next((one for one in children if one not in entered), None)
-            if child is None:
-                order[tensor] = None
-                stack.pop()
-            else:
-                entered.add(child)
-                stack.append((child, iter(() if child in leaves else child.children)))
-    return list(order)
+    return parts_first(roots, lambda tensor: () if tensor in leaves else tensor.children)
 
 
 def forward(tensor: Tensor) -> Code:

@@ -47,6 +47,7 @@ from weft.errors import user_origin
 from weft.ops import Num
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Pointwise, Slice
+from weft.shape.reach import parts_first
 from weft.shape.subscripts import AxisPoint, SlicedRow
 from weft.tensor.grad import like, pulled_back, zeros_like
 from weft.tensor.positions import EachIteration
@@ -297,20 +298,20 @@ class _LoopBuilder:
         """The code of what differs from iteration to iteration, operands first; `varies` learns which nodes do."""
         varies |= dict.fromkeys(self.nodes, True)
         codes: dict[int, Code] = {}
-        rest = list(reversed(wanted))
-        while rest:
-            node = rest[-1]
-            definition = None if node in varies else self.slicing.get(node, node.definition)
+
+        def definition_of(node: Node) -> Code | None:
+            return None if node in varies else self.slicing.get(node, node.definition)
+
+        def read(node: Node) -> list[Node]:
+            definition = definition_of(node)
+            return [] if definition is None else inputs_of(definition)
+
+        for node in parts_first(wanted, read):
+            definition = definition_of(node)
             if definition is None:
                 varies.setdefault(node, False)
-                rest.pop()
                 continue
-            inputs = inputs_of(definition)
-            missing = [one for one in inputs if one not in varies]
-            rest += reversed(missing)
-            if missing:
-                continue
-            differs = node in self.slicing or any(varies[one] for one in inputs)
+            differs = node in self.slicing or any(varies[one] for one in inputs_of(definition))
             varies |= dict.fromkeys([*map(target, statements(definition)), node], differs)
             if differs:
                 codes[id(definition)] = definition
