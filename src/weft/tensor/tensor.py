@@ -41,6 +41,21 @@ class Joint(Protocol):
         ...
 
 
+def _op(name: str, *args: TensorLike) -> Tensor:
+    from weft.tensor.functions import compose, pointwise
+
+    return compose(*args) if name == "@" else pointwise(name, *args)
+
+
+#: One of Python's operators, with a tensor on one side.
+_Operator: TypeAlias = "Callable[[Tensor, TensorLike], Tensor]"
+
+
+def _both_sides(op: str) -> tuple[_Operator, _Operator]:
+    """An operator with a tensor on its left, and with one on its right."""
+    return lambda left, right: _op(op, left, right), lambda right, left: _op(op, left, right)
+
+
 @public_methods
 class Tensor:
     """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
@@ -216,46 +231,20 @@ class Tensor:
 
     # Arithmetic
 
-    def __add__(self, other: TensorLike) -> Tensor:
-        return _op("add", self, other)
-
-    def __radd__(self, other: TensorLike) -> Tensor:
-        return _op("add", other, self)
-
-    def __sub__(self, other: TensorLike) -> Tensor:
-        return _op("sub", self, other)
-
-    def __rsub__(self, other: TensorLike) -> Tensor:
-        return _op("sub", other, self)
-
-    def __mul__(self, other: TensorLike) -> Tensor:
-        return _op("mul", self, other)
-
-    def __rmul__(self, other: TensorLike) -> Tensor:
-        return _op("mul", other, self)
-
-    def __truediv__(self, other: TensorLike) -> Tensor:
-        return _op("div", self, other)
-
-    def __rtruediv__(self, other: TensorLike) -> Tensor:
-        return _op("div", other, self)
-
-    def __mod__(self, other: TensorLike) -> Tensor:
-        return _op("mod", self, other)
+    __add__, __radd__ = _both_sides("add")
+    __sub__, __rsub__ = _both_sides("sub")
+    __mul__, __rmul__ = _both_sides("mul")
+    __truediv__, __rtruediv__ = _both_sides("div")
+    __floordiv__, __rfloordiv__ = _both_sides("floordiv")
+    __mod__, __rmod__ = _both_sides("mod")
+    __matmul__, __rmatmul__ = _both_sides("@")
+    __lt__, __gt__ = _both_sides("lt")
+    __le__, __ge__ = _both_sides("le")
 
     def __pow__(self, exponent: Number) -> Tensor:
         from weft.tensor.functions import power
 
         return power(self, exponent)
-
-    def __rmod__(self, other: TensorLike) -> Tensor:
-        return _op("mod", other, self)
-
-    def __floordiv__(self, other: TensorLike) -> Tensor:
-        return _op("floordiv", self, other)
-
-    def __rfloordiv__(self, other: TensorLike) -> Tensor:
-        return _op("floordiv", other, self)
 
     def __rpow__(self, base: TensorLike) -> Tensor:
         raise WeftError("the exponent of ** must be a number", fix="write wf.exp(y * wf.log(x)) instead")
@@ -273,24 +262,6 @@ class Tensor:
         return self is other
 
     __hash__ = object.__hash__
-
-    def __lt__(self, other: TensorLike) -> Tensor:
-        return _op("lt", self, other)
-
-    def __le__(self, other: TensorLike) -> Tensor:
-        return _op("le", self, other)
-
-    def __gt__(self, other: TensorLike) -> Tensor:
-        return _op("lt", other, self)
-
-    def __ge__(self, other: TensorLike) -> Tensor:
-        return _op("le", other, self)
-
-    def __matmul__(self, other: TensorLike) -> Tensor:
-        return _compose(self, other)
-
-    def __rmatmul__(self, other: TensorLike) -> Tensor:
-        return _compose(other, self)
 
     __and__ = __rand__ = without_bits("&", "wf.logical_and(a, b)")
     __or__ = __ror__ = without_bits("|", "wf.logical_or(a, b)")
@@ -441,25 +412,13 @@ def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, int | float | np.number | np.bool_ | Scalar)
 
 
-def _op(name: str, *args: TensorLike) -> Tensor:
-    from weft.tensor.functions import pointwise
-
-    return pointwise(name, *args)
-
-
-def _compose(left: TensorLike, right: TensorLike) -> Tensor:
-    from weft.tensor.functions import compose
-
-    return compose(left, right)
-
-
 #: What Python's operators do when the array or number of NumPy on their left side asks NumPy first.
 _UFUNCS: Mapping[str, Callable[..., Tensor]] = {
     **{name: partial(_op, op) for name, op in UFUNCS.items()},
     "power": lambda left, right: left**right if isinstance(left, Tensor) else right.__rpow__(left),
     "greater": lambda left, right: _op("lt", right, left),
     "greater_equal": lambda left, right: _op("le", right, left),
-    "matmul": _compose,
+    "matmul": partial(_op, "@"),
 }
 
 
