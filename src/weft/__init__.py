@@ -255,7 +255,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         with LOADING:
-            return gc_paused(lambda: _loaded(name, _HOME[name]))
+            return gc_paused(lambda: _loaded(name, _HOME[name]), lasting=True)
     from weft.habits import no_name
     from weft.public import theirs
 

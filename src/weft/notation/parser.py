@@ -28,7 +28,7 @@ def parser(room: str, start: str = "start") -> Lark:
         import lark
     text = files(room).joinpath("grammar.lark").read_text(encoding="utf-8")
     name = sha256("\0".join([sys.version, lark.__version__, start, text]).encode()).hexdigest()[:40]
-    return gc_paused(lambda: _made(name, text, start))
+    return gc_paused(lambda: _made(name, text, start), lasting=True)
 
 
 def _made(name: str, text: str, start: str) -> Lark:
