@@ -61,16 +61,18 @@ class _Completion:
     def _defined(self, wanted: Iterable[Node]) -> list[Code]:
         """The definitions that some nodes need and that are not ready yet, operands first."""
         found: list[Code] = []
-        for node in parts_first(wanted, self._missing):
+        for node in parts_first(self._missing(wanted), self._read):
             if node not in self.ready and node.definition is not None:
                 self.ready |= dict.fromkeys([*map(target, statements(node.definition)), node])
                 found.append(node.definition)
         return found
 
-    def _missing(self, node: Node) -> list[Node]:
-        """What a node is computed from, and must be computed first."""
-        read = () if node in self.ready or node.definition is None else inputs_of(node.definition)
-        return [one for one in reversed(read) if one not in self.ready and one.definition]
+    def _read(self, node: Node) -> list[Node]:
+        """What a node is computed from and must be computed first, the last first."""
+        return self._missing(inputs_of(node.definition)[::-1]) if node.definition is not None else []
+
+    def _missing(self, nodes: Iterable[Node]) -> list[Node]:
+        return [one for one in nodes if one not in self.ready and one.definition is not None]
 
 
 def initial(node: Node) -> Code:

@@ -48,7 +48,7 @@ class ThreeRows(Generic[R]):
 
     @property
     def rows(self) -> tuple[R, R, R]:
-        return by_kind(self.row)
+        return self.batch, self.input, self.output  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
