@@ -26,18 +26,24 @@ def examples(arrays: Sequence[Any], wanted: str) -> tuple[Array, ...]:
     if not arrays:
         raise WeftError("there is no data", fix=f"give arrays: {wanted}")
     found = tuple([one.view(np.ndarray) if isinstance(one, np.ndarray) else numbers(one) for one in arrays])
-    for number, array in enumerate(found):
-        if array.ndim == 0:
-            what = f"array {number} of the data is a single number"
-            raise WeftError(what, fix="the first axis of each array counts examples")
-        numbers(array[:0])  # refuses what does not hold numbers
-    counts = [len(array) for array in found]
-    if len(set(counts)) > 1:
-        what = f"the arrays have different numbers of examples: {', '.join(map(str, counts))}"
-        raise WeftError(what, fix="the first axis of each array counts examples")
-    if not counts[0]:
+    if not count_examples(found):
         raise WeftError("the data has no examples", fix=f"give arrays with examples: {wanted}")
+    for array in found:
+        numbers(array[:0])  # refuses what does not hold numbers
     return found
+
+
+def count_examples(arrays: Sequence[Array], *, batch: bool = False) -> int:
+    """How many examples arrays have, which is the same number for all."""
+    for number, array in enumerate(arrays):
+        if array.ndim == 0:
+            told = f"array {number} of the {'batch' if batch else 'data'} is a single number"
+            raise WeftError(told, fix="the first axis of each array counts examples")
+    counts = [len(array) for array in arrays]
+    if len(set(counts)) > 1:
+        told = f"the arrays{' of the batch' * batch} have different numbers of examples: {', '.join(map(str, counts))}"
+        raise WeftError(told, fix="the first axis of each array counts examples")
+    return counts[0]
 
 
 def checked_whole(name: str, value: object, least: int = 0) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,23 +27,23 @@ def whole(user: str, **given: Any) -> None:
 
 def positive(user: str, **given: Any) -> None:
     """Refuse what is no number above 0."""
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
-            raise WeftError(f"{user} takes a number above 0 for `{name}`, not {value!r}")
+    _check_numbers(user, given, "a number above 0", lambda value: value > 0)
 
 
 def fraction(user: str, **given: Any) -> None:
     """Refuse what is no number from 0 to 1."""
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
-            raise WeftError(f"{user} takes a number from 0 to 1 for `{name}`, not {value!r}")
+    _check_numbers(user, given, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 def below_one(user: str, **given: Any) -> None:
     """Refuse what is no number from 0 on and below 1."""
+    _check_numbers(user, given, "a number from 0 on and below 1", lambda value: 0 <= value < 1)
+
+
+def _check_numbers(user: str, given: Mapping[str, Any], wanted: str, fits: Callable[[Any], bool]) -> None:
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
-            raise WeftError(f"{user} takes a number from 0 on and below 1 for `{name}`, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not fits(value):
+            raise WeftError(f"{user} takes {wanted} for `{name}`, not {value!r}")
 
 
 def one_of(user: str, known: Sequence[str], **given: Any) -> None:

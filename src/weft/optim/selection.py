@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from weft.assign import Code, seq
 from weft.errors import WeftError
+from weft.notation.words import meant
 from weft.tensor.tensor import Tensor
 
 #: Patterns of labels; a single one may stand for itself.
@@ -72,8 +73,7 @@ def _checked_groups(groups: OptionGroups | None, options: Mapping[str, object], 
         _check_matches(pattern, labels)
         for name in changed:
             if name not in options:
-                close = get_close_matches(str(name), options, 1)
-                fix = f"did you mean `{close[0]}`?" if close else f"the options are {', '.join(options)}"
+                fix = meant(str(name), options, f"the options are {', '.join(options)}")
                 raise WeftError(f"the group {pattern!r} has an option `{name}`, which there is not", fix=fix)
     return groups
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.assign import Awaited, Node
 from weft.assign.check import made_at
 from weft.backends import Array
 from weft.errors import ShapeError, WeftError
+from weft.notation.words import meant
 from weft.ops.convert import convert
 from weft.ops.dtypes import is_float, limits, name_of
 from weft.shape.nodes import Dim, OpenSize
@@ -113,8 +113,7 @@ class Signature:
             if name in given:
                 raise self._refused(f"input `{name}` is given twice: by position and by name")
             if name not in inputs and name not in self.indices:
-                near = get_close_matches(name, [*inputs, *self.indices], 1)
-                raise self._refused(f"the function takes no `{name}`", f"did you mean `{near[0]}`?" if near else "")
+                raise self._refused(f"the function takes no `{name}`", meant(name, [*inputs, *self.indices]))
             given[name] = value
         for name in (*inputs, *self.indices):
             if name not in given:

@@ -7,12 +7,12 @@ they are equal. The name is for who reads an error: "`4*d` = 256 of wf.sizes at 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from keyword import iskeyword
 from numbers import Integral
 from typing import Any, NoReturn
 
 from weft.errors import NoSuchName, Origin, ShapeError, WeftError, user_origin
+from weft.notation.words import meant
 from weft.public import public, public_methods
 
 #: Operations on sizes: how they are written, and how tightly they bind; a name binds tighter.
@@ -116,12 +116,9 @@ class NamedSizes:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in self._sizes:
-            near = get_close_matches(name, self._sizes, 1)
-            raise NoSuchName(
-                f"there is no size `{name}`",
-                notes=[f"{self} at {origin}" for origin in self._origins()],
-                fix=f"did you mean `{near[0]}`?" if near else f"state it: wf.sizes({name}=…)",
-            )
+            notes = [f"{self} at {origin}" for origin in self._origins()]
+            fix = meant(name, self._sizes, f"state it: wf.sizes({name}=…)")
+            raise NoSuchName(f"there is no size `{name}`", notes=notes, fix=fix)
         return self._sizes[name]
 
     @public

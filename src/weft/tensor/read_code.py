@@ -8,7 +8,6 @@ that is pointwise too belongs to the one scalar it computes; what has loops of i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -40,6 +39,7 @@ from weft.assign.syntax import (
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.notation import Mistake, Source
+from weft.notation.words import meant
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
@@ -447,8 +447,7 @@ def _function(call: FunctionCall) -> str:
         raise unheld("dim(…)", call.span)
     op = OPS.get(call.function) or next((one for one in OPS.values() if one.text == call.function), None)
     if op is None:
-        close = difflib.get_close_matches(call.function, OPS, 1)
-        fix = f"did you mean `{close[0]}`?" if close else "the functions are " + ", ".join(OPS)
+        fix = meant(call.function, OPS, f"the functions are {', '.join(OPS)}")
         raise Mistake(f"there is no function `{call.function}`", call.span, fix)
     if len(call.args) != op.arity:
         count = "one operand" if op.arity == 1 else f"{op.arity} operands"

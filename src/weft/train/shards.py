@@ -11,6 +11,7 @@ import numpy.typing as npt
 from weft.assign import Accum, Cells, Code, Fetch, Symbol
 from weft.assign.nodes import Piece, rebuilt
 from weft.backends import Array
+from weft.data.checked import count_examples
 from weft.errors import WeftError
 from weft.ops import Call, Num, Scalar
 from weft.tensor.leaves import numbers
@@ -21,15 +22,7 @@ def checked_batch(arrays: Sequence[npt.ArrayLike]) -> list[Array]:
     if not arrays:
         raise WeftError("a training step needs arrays", fix="call it with what the loss takes")
     batch = [numbers(array) for array in arrays]
-    for number, array in enumerate(batch):
-        if array.ndim == 0:
-            what = f"array {number} of the batch is a single number"
-            raise WeftError(what, fix="the first axis of each array counts examples")
-    counts = [len(array) for array in batch]
-    if len(set(counts)) > 1:
-        what = f"the arrays of the batch have different numbers of examples: {', '.join(map(str, counts))}"
-        raise WeftError(what, fix="the first axis of each array counts examples")
-    if counts[0] == 0:
+    if not count_examples(batch, batch=True):
         raise WeftError("the batch has no examples", fix="leave out empty batches")
     return batch
 
