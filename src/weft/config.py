@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from weft.holding import holding
 from weft.public import public
 from weft.schedule.compile_options import KINDS, CompileOptions, no_option
 
@@ -50,12 +51,8 @@ class Config:
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:
         """Other settings inside a `with` block, for the thread or task that runs it."""
-        before, block = self._block.get(), self.options.but(**settings)
-        try:
-            self._block.set(block)
+        with holding(self._block, self.options.but(**settings)):
             yield self
-        finally:
-            self._block.set(before)
 
     def __repr__(self) -> str:
         return repr(self.options).replace("CompileOptions", "Config", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -28,6 +28,7 @@ from weft.assign.nodes import (
 from weft.assign.precision_rules import infer_precision
 from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
+from weft.holding import holding
 from weft.ops import Monoid, Number, Scalar, accumulating_op, leaves, scalar, substitute
 from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation, infer
@@ -70,8 +71,7 @@ class Recording:
 _current: ContextVar[Recording | None] = ContextVar("weft_recording", default=None)
 
 
-@contextmanager
-def recording(operation: Operation | None = None, lookups: Lookups = NONE) -> Iterator[Recording]:
+def recording(operation: Operation | None = None, lookups: Lookups = NONE) -> AbstractContextManager[Recording]:
     """Collect the assignments made inside; `operation` supplies their loops when they fill its slots.
 
     `lookups` are read by all of these.
@@ -79,11 +79,7 @@ def recording(operation: Operation | None = None, lookups: Lookups = NONE) -> It
     before, new = _current.get(), Recording(operation=operation, lookups=lookups)
     if before is not None and operation is None:
         new.writes = before.writes
-    try:
-        _current.set(new)
-        yield new
-    finally:
-        _current.set(before)
+    return holding(_current, new)
 
 
 def current() -> Recording | None:

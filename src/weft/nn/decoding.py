@@ -11,12 +11,12 @@ starts, and what lies before is hidden from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from weft.errors import WeftError
+from weft.holding import holding
 from weft.tensor.assignments import node
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import maximum
@@ -90,14 +90,9 @@ def current_decoding() -> Decoding | None:
     return _decoding.get()
 
 
-@contextmanager
-def decoding(mode: Decoding | None) -> Iterator[None]:
+def decoding(mode: Decoding | None) -> AbstractContextManager[Decoding | None]:
     """Apply layers to the tokens that follow; None for a layer of whole sequences in such a model, as an encoder is."""
-    token = _decoding.set(mode)
-    try:
-        yield
-    finally:
-        _decoding.reset(token)
+    return holding(_decoding, mode)
 
 
 def refuse_decoding(what: str, fix: str) -> None:

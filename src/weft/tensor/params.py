@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +17,7 @@ import numpy as np
 from weft.assign import Cells, Data, Extent, Node, NodeName, Offset, SizeOf
 from weft.assign.nodes import Initial
 from weft.errors import Origin, WeftError, user_origin
+from weft.holding import holding
 from weft.ops import Number, Scalar, call, scalar, where
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Parameter
@@ -49,14 +50,9 @@ class Draws:
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
+    def again(self) -> AbstractContextManager[_Repeated]:
         """Draw what was drawn before, name by name in order; what was not is drawn anew, and kept."""
-        token = _draws.set(_Repeated(self._texts))
-        try:
-            yield
-        finally:
-            _draws.reset(token)
+        return holding(_draws, _Repeated(self._texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import isqrt
@@ -14,6 +14,7 @@ from weft.assign import Cells, Fetch, Node, NodeName, Precision, in_code
 from weft.assign.dtype_inference import Peek
 from weft.einsum import parse_spec
 from weft.errors import Origin, ShapeError, WeftError, user_origin, warn
+from weft.holding import holding
 from weft.ops.dtypes import is_float
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Stated
@@ -86,14 +87,9 @@ def loops_around() -> int:
     return _depth.get()
 
 
-@contextmanager
-def inside_loops(count: int) -> Iterator[None]:
+def inside_loops(count: int) -> AbstractContextManager[int]:
     """What is built here stands inside so many loops, traced before."""
-    token = _depth.set(count)
-    try:
-        yield
-    finally:
-        _depth.reset(token)
+    return holding(_depth, count)
 
 
 @contextmanager

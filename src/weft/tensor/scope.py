@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.dlpack import is_producer
 from weft.errors import Origin, WeftError, user_origin
+from weft.holding import holding
 from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor, is_number
@@ -118,15 +119,9 @@ def current_application() -> LayerApplication | None:
     return _application.get()
 
 
-@contextmanager
-def inside(scope: LayerScope) -> Iterator[None]:
+def inside(scope: LayerScope) -> AbstractContextManager[LayerApplication]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
-    before = _application.get()
-    try:
-        _application.set(LayerApplication(scope))
-        yield
-    finally:
-        _application.set(before)
+    return holding(_application, LayerApplication(scope))
 
 
 def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
