@@ -65,8 +65,7 @@ def together(spec: Spec) -> list[Collection[int]] | None:
 
 def concatenation(spec: Spec) -> ConcatAxis | None:
     """The axis of a spec that is made of parts, if there is one."""
-    axes = (axis for shape in (spec.result, *spec.operands) for axis in shape.axes)
-    return next((axis for axis in axes if isinstance(axis, ConcatAxis)), None)
+    return next((axis for axis in spec.axes if isinstance(axis, ConcatAxis)), None)
 
 
 def operation_node(code: Accum) -> Node | None:
@@ -79,7 +78,7 @@ def operation_node(code: Accum) -> Node | None:
     mentioned = {record.lhs, *record.operands}
     if len(mentioned) == len(record.operation.slots) or 0 not in record.operands or not isinstance(logic, Einsum):
         return None
-    shapes = (logic.spec.result, *logic.spec.operands)
+    shapes = logic.spec.shapes
     known = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
     missing = (axis for slot, one in enumerate(shapes) if slot not in mentioned for axis in one.axes)
     if all(label.name in known for axis in missing for label in labels_in(axis)):

@@ -79,7 +79,7 @@ def _written(spec: Spec, further: Sequence[tuple[Dim, ...]]) -> str:
     """How to write the axes that are not written."""
     if len({axes for axes in further if axes}) > 1:
         return "name them, or cover them by `...` or `..name..`, in the result too to keep them apart"
-    rows = {row.var.name for shape in (*spec.operands, spec.result) for row in shape.rows if row.var}
+    rows = {row.var.name for shape in spec.shapes for row in shape.rows if row.var}
     var = RowVar("more" if "batch" in rows else "batch")
     operands = (_covered(shape, var) if axes else shape for shape, axes in zip(spec.operands, further, strict=True))
     summed = replace(spec, operands=tuple(operands))

@@ -7,7 +7,7 @@ from functools import reduce
 
 from weft.assign.dtype_inference import Precision
 from weft.assign.nodes import Accum, Arg, node_of, positions_of
-from weft.einsum.nodes import ConcatAxis, ShapeSpec, labels_in
+from weft.einsum.nodes import ConcatAxis, labels_in
 from weft.ops import OPS, Num, Scalar, where
 from weft.shape.logic import Einsum
 
@@ -34,8 +34,8 @@ def _sums(code: Accum) -> bool:
         return False
     if not isinstance(logic, Einsum):
         return True
-    kept = _named(logic.spec.result) | {label.name for label in logic.spec.positions.values()}
-    return any(not _named(operand) <= kept for operand in logic.spec.operands)
+    kept = {*logic.spec.result.names, *(label.name for label in logic.spec.positions.values())}
+    return any(not kept.issuperset(operand.names) for operand in logic.spec.operands)
 
 
 def _joins(code: Accum) -> bool:
@@ -45,14 +45,10 @@ def _joins(code: Accum) -> bool:
         return False
     concatenations = (axis for axis in logic.spec.result.axes if isinstance(axis, ConcatAxis))
     parts = [{label.name for label in labels_in(axis)} for axis in concatenations]
-    own = [[labels & _named(operand) for operand in logic.spec.operands] for labels in parts]
+    own = [[labels.intersection(operand.names) for operand in logic.spec.operands] for labels in parts]
     return any(all(each) and sum(map(len, each)) == len(set().union(*each)) for each in own)
 
 
 def _one_of(values: Sequence[Scalar]) -> Scalar:
     *others, last = values
     return reduce(lambda rest, value: where(True, value, rest), reversed(others), last)
-
-
-def _named(spec: ShapeSpec) -> set[str]:
-    return {label.name for label in spec.labels} | {f"..{row.var.name}" for row in spec.rows if row.var}

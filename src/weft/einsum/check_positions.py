@@ -8,8 +8,7 @@ from weft.notation import Mistake
 
 def check_positions(spec: Spec) -> None:
     """Refuse positions that no axis is looked up at, or that would have to be looked up themselves."""
-    shapes = (spec.result, *spec.operands)
-    axes = [label for shape in shapes for label in shape.labels]
+    named = {label.name for shape in spec.shapes for label in shape.labels}
     found: dict[str, Label] = {}
     if spec.result.along is not None:
         what = "the result holds values, and no positions"
@@ -19,14 +18,14 @@ def check_positions(spec: Spec) -> None:
         if name in found:
             fix = "look up one after the other, in operations of their own"
             raise Mistake(f"`{name}` has positions in two operands", label.span, fix, also=(found[name].span,))
-        if all(one.name != name for one in axes):
+        if name not in named:
             fix = f"name an axis of another operand or of the result: `{name}, d; ...|@{name} => ...|d`"
             raise Mistake(f"`@{name}` names no axis", label.span, fix)
         found[name] = label
     for shape in spec.operands if found else ():
         if shape.along is not None:
             _check_own_axes(shape, shape.along, found)
-    joined = [axis for shape in shapes for axis in shape.axes if isinstance(axis, ConcatAxis)]
+    joined = [axis for axis in spec.axes if isinstance(axis, ConcatAxis)]
     if found and joined:
         what = "positions do not go together with a concatenation"
         raise Mistake(what, joined[0].span, "concatenate, or look up, in an operation of its own")

@@ -159,8 +159,9 @@ class ShapeSpec(ThreeRows[Row]):
 
     @property
     def names(self) -> list[str]:
-        """The labels and then the row variables."""
-        return [label.name for label in self.labels] + [row.var.name for row in self.rows if row.var]
+        """The labels and row variables, in the order written."""
+        parts = (part for row in self.rows for part in (*row.lead, row.var, *row.trail) if part is not None)
+        return [one.name for part in parts for one in ((part,) if isinstance(part, RowVar) else labels_in(part))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,16 @@ class Spec:
     operands: tuple[ShapeSpec, ...]
     result: ShapeSpec
     text: str = field(default="", compare=False)
+
+    @property
+    def shapes(self) -> tuple[ShapeSpec, ...]:
+        """By the number of their slot: the result, then the operands."""
+        return (self.result, *self.operands)
+
+    @property
+    def axes(self) -> list[Axis]:
+        """Those of all shapes."""
+        return [axis for shape in self.shapes for axis in shape.axes]
 
     @property
     def positions(self) -> dict[int, Label]:

@@ -139,7 +139,7 @@ class _CallWriter:
         op = _combination(code.value, len(slots) - len(positions_of(code)))
         if op is None:
             raise WeftError("it looks up, and is more than one operation on what it finds")
-        spec, shapes = operation.logic.spec, (operation.logic.spec.result, *operation.logic.spec.operands)
+        spec, shapes = operation.logic.spec, operation.logic.spec.shapes
         if not record.direct:
             spec = ein.Spec(tuple(shapes[slot] for slot in slots), shapes[record.lhs])
         close(operation.result)

@@ -5,7 +5,7 @@ ij; jk => ik    accumulates    ikj            2*h<+p => h    accumulates    hp  
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from weft.einsum.nodes import (
     KINDS,
@@ -28,9 +28,9 @@ from weft.ops import Monoid
 def accumulated_axes(spec: Spec, monoid: Monoid) -> ShapeSpec:
     """One axis for each loop of an einsum, those that its result leaves out behind the others, in the spec's order."""
     looked = {label.name for label in spec.positions.values()}
-    read = [name for name in dict.fromkeys(_all_names(spec.operands)) if name not in looked]
-    kept = [name for name in axis_names(spec.result) if name in read]
-    if any(isinstance(axis, ConcatAxis) for axis in _axes(spec)):
+    read = [name for name in dict.fromkeys(name for one in spec.operands for name in one.names) if name not in looked]
+    kept = [name for name in spec.result.names if name in read]
+    if any(isinstance(axis, ConcatAxis) for axis in spec.axes):
         what = f"`{monoid.name}` accumulates along axes that are joined or split"
         raise EinsumError(what, text=spec.text, fix="join or split in an einsum of its own")
     left = [name for name in read if name not in kept]
@@ -39,24 +39,8 @@ def accumulated_axes(spec: Spec, monoid: Monoid) -> ShapeSpec:
 
 def leaves_some_out(spec: Spec) -> bool:
     """Has an einsum places at which nothing is read, beyond the ends of an axis?"""
-    windows = [axis.kernel for axis in _axes(spec) if isinstance(axis, AffineAxis)]
+    windows = [axis.kernel for axis in spec.axes if isinstance(axis, AffineAxis)]
     return any(kernel is not None and kernel.padded for kernel in windows)
-
-
-def axis_names(shape: ShapeSpec) -> list[str]:
-    """The labels and row variables of a shape, in the order written."""
-    parts = [part for row in shape.rows for part in (*row.lead, row.var, *row.trail) if part is not None]
-    return [one.name for part in parts for one in ((part,) if isinstance(part, RowVar) else labels_in(part))]
-
-
-def _all_names(shapes: Sequence[ShapeSpec]) -> Iterator[str]:
-    for shape in shapes:
-        yield from axis_names(shape)
-
-
-def _axes(spec: Spec) -> Iterator[Axis]:
-    for shape in (*spec.operands, spec.result):
-        yield from shape.axes
 
 
 def _row(spec: Spec, kind: Kind, kept: Collection[str], left: Sequence[str], monoid: Monoid) -> Row:

@@ -107,8 +107,7 @@ def _check_copies(spec: Spec, op: str) -> None:
 
 
 def _check_one_part(spec: Spec, accum: str) -> None:
-    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
-    joined = [axis for axis in axes if isinstance(axis, ConcatAxis) and len(labels_in(axis)) > 1]
+    joined = [axis for axis in spec.axes if isinstance(axis, ConcatAxis) and len(labels_in(axis)) > 1]
     if joined:
         raise EinsumError(
             f"`{accum}` asks where values stand, which parts of a concatenation do not say",

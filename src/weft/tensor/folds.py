@@ -58,6 +58,13 @@ def over_given(value: Scalar) -> Callable[..., Scalar]:
     return lambda *numbers: over_numbers((value,), numbers)[0]
 
 
+def combined_states(monoid: Monoid, one: States, other: States) -> States:
+    """Two states joined, point by point."""
+    numbers = [*one, *other]
+    parts = map(numbers_of, monoid.combine)
+    return [each_point("join", over_given(value), *(numbers[at] for at in used)) for used, value in parts]
+
+
 def numbers_of(value: Scalar) -> tuple[list[int], Scalar]:
     """Which numbers a traced value mentions, and the value over these alone."""
     used = sorted({leaf.number for leaf in leaves(value) if isinstance(leaf, Formal)})
@@ -140,8 +147,7 @@ class _Joining:
         return list(last)
 
     def _cell(self, carry: States, one: States) -> States:
-        numbers = [*carry, *one]
-        return [each_point("join", over_given(value), *(numbers[at] for at in used)) for used, value in self._parts]
+        return combined_states(self.monoid, carry, one)
 
     def _two_by_two(self, states: States, count: int) -> States:
         last, label = list[States](), self._label
@@ -164,13 +170,9 @@ class _Joining:
         reads = [(shape, one) for shape, states in zip(shapes, (left, right), strict=True) for one in states]
         return [
             related("join", over_given(value), [reads[at] for at in used], self.axes.whole)
-            for used, value in self._parts
+            for used, value in map(numbers_of, self.monoid.combine)
         ]
 
     @property
     def _label(self) -> Label:
         return Label(self.along)
-
-    @property
-    def _parts(self) -> list[tuple[list[int], Scalar]]:
-        return [numbers_of(part) for part in self.monoid.combine]

@@ -24,7 +24,7 @@ from weft.ops import Monoid, Num, Scalar, call, leaves
 from weft.ops.monoid import Formal
 from weft.ops.monoids import top_positions
 from weft.shape.logic import Einsum
-from weft.tensor.accumulated import accumulated_axes, axis_names, leaves_some_out
+from weft.tensor.accumulated import accumulated_axes, leaves_some_out
 from weft.tensor.einsum import contract
 from weft.tensor.folds import States, joined_along_groups, numbers_of, over_given
 from weft.tensor.functions import each_point
@@ -78,7 +78,7 @@ class _Joins:
         assert isinstance(operation.logic, Einsum)
         self._check_axes()
         element, slots = accumulated_axes(spec, self.monoid), range(1, len(spec.operands) + 1)
-        if not {label.name for label in spec.positions.values()}.isdisjoint(axis_names(spec.result)):
+        if not {label.name for label in spec.positions.values()}.isdisjoint(spec.result.names):
             return self._of_scattered(Scatter(self.y, spec, element))
         x, read = self._computed(slots, element, skips=operation.logic.outside == "skip")
         return _joins(self.monoid, show_spec(Spec((element,), spec.result)), x, read)
@@ -101,7 +101,7 @@ class _Joins:
         x, read = self._computed(scatter.read_slots, scatter.value_axes, skips=False)
         updates = scatter.updates(x)
         if monoid.ranks:
-            names = [name for one in (*spec.operands, spec.result) for name in axis_names(one)]
+            names = [name for one in spec.shapes for name in one.names]
             operands = self.y.children[: len(spec.operands)]
             return updates.picked(self.values(spec.text, names, operands, accum=top_positions(monoid.ranks)))
         states = _constant_fields(monoid, _lifted(monoid, updates.groups, updates.flat))
@@ -112,7 +112,7 @@ class _Joins:
     def _computed(self, slots: Sequence[int], axes: ShapeSpec, skips: bool) -> tuple[Tensor, Tensor | None]:
         """What an einsum of these operands computes, and where anything is read, if not everywhere."""
         spec = Spec(tuple(self.spec.operands[slot - 1] for slot in slots), axes)
-        names = [name for one in spec.operands for name in axis_names(one)]
+        names = [name for one in spec.operands for name in one.names]
         operands, held = [self.y.children[slot - 1] for slot in slots], spec.positions
         x = self.values(show_spec(spec), names, operands)
         if not skips and not leaves_some_out(spec):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.assign import Node
 from weft.einsum import parse_spec
-from weft.einsum.nodes import Hole, ShapeSpec
+from weft.einsum.nodes import Hole
 from weft.errors import Span, user_origin
 from weft.notation import Mistake
 from weft.ops import Scalar
@@ -95,11 +95,7 @@ def _told(slot: int, reading: Reading) -> bool:
         case Compose():
             return slot == 2
         case Einsum(spec=spec):
-            shapes = (spec.result, *spec.operands)
-            known = {name for one in (reading.lhs, *reading.by_slot) for name in _axis_names(shapes[one])}
-            return _axis_names(shapes[slot]) <= known and not any(isinstance(axis, Hole) for axis in shapes[slot].axes)
+            known = {name for one in (reading.lhs, *reading.by_slot) for name in spec.shapes[one].names}
+            own = spec.shapes[slot]
+            return known.issuperset(own.names) and not any(isinstance(axis, Hole) for axis in own.axes)
     return False
-
-
-def _axis_names(shape: ShapeSpec) -> set[str]:
-    return {f"..{row.var.name}.." for row in shape.rows if row.var} | {label.name for label in shape.labels}

@@ -25,9 +25,8 @@ from weft.ops import Monoid, Num, Scalar, call
 from weft.ops.dtypes import is_float
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum
-from weft.tensor.accumulated import axis_names
 from weft.tensor.einsum import contract
-from weft.tensor.folds import JoinedAxes, States, led_by, numbers_of, over_given
+from weft.tensor.folds import JoinedAxes, States, combined_states, led_by
 from weft.tensor.functions import cast, each_point
 from weft.tensor.groups import Groups, ReadAs, each_row, less_axes, related
 from weft.tensor.leaves import constant, offsets
@@ -67,7 +66,7 @@ class Scatter:
 
     def updates(self, x: Tensor) -> Updates:
         """All updates, of values that have axes of their own."""
-        names = FreshNames([name for one in (*self.spec.operands, self.spec.result) for name in axis_names(one)])
+        names = FreshNames([name for one in self.spec.shapes for name in one.names])
         along, ordered, one = (Label(names.fresh(name)) for name in ("update", "ordered", "one"))
         element = _with_output(self.element, one)
         reads = [(self.value_axes, x), *((replace(axes, along=None), at) for axes, at in self.held)]
@@ -80,7 +79,7 @@ class Scatter:
         return [(self.spec.operands[slot - 1], self.y.children[slot - 1]) for slot in self.spec.positions]
 
     def _names(self, slots: Iterable[int]) -> set[str]:
-        return {name for slot in slots for name in axis_names(self.spec.operands[slot - 1])}
+        return {name for slot in slots for name in self.spec.operands[slot - 1].names}
 
 
 @dataclass(frozen=True)
@@ -129,12 +128,10 @@ class Updates:
         led, where = (self._led(shape, self.ordered) for shape in (self.element, self._where))
         cell = self._in_order(self._cell, self._where)
         cells = related("cell", lambda at, _: at, [(where, cell), (led, stop_gradient(states[0]))], led)
-        parts = [numbers_of(part) for part in monoid.combine]
 
         def step(carry: States, one: States) -> tuple[States, States]:
             (*before, here), (*state, there) = carry, one
-            numbers = [*before, *state]
-            found = [each_point("join", over_given(value), *(numbers[at] for at in used)) for used, value in parts]
+            found = combined_states(monoid, before, state)
             new = [each_point("segment", _continued, here, there, *both) for both in zip(found, state, strict=True)]
             return [*new, there], new
 
@@ -187,7 +184,7 @@ class Updates:
     @property
     def _where(self) -> ShapeSpec:
         """The axes along which positions differ, and all that updates are along, if these are among them."""
-        held = {name for axes, _ in self.scatter.held for name in axis_names(axes)}
+        held = {name for axes, _ in self.scatter.held for name in axes.names}
         if not held.issuperset(self._left):
             return self.element
         return _with_output(_only(self.element, held), self.one)
@@ -196,7 +193,7 @@ class Updates:
     def _cells(self) -> ShapeSpec:
         """The axes of the result, one for each label that cells are told apart by."""
         spec = self.scatter.spec
-        known = {*axis_names(self.element), *(label.name for label in spec.positions.values())}
+        known = {*self.element.names, *(label.name for label in spec.positions.values())}
 
         def row(kind: Kind, one: Row) -> Row:
             lead, trail = (tuple(label for axis in axes for label in labels_in(axis)) for axes in (one.lead, one.trail))
@@ -207,8 +204,8 @@ class Updates:
     @property
     def _left(self) -> list[str]:
         """What the result leaves out."""
-        kept = axis_names(self.scatter.spec.result)
-        return [name for name in axis_names(self.element) if name not in kept and name != self.one.name]
+        kept = self.scatter.spec.result.names
+        return [name for name in self.element.names if name not in kept and name != self.one.name]
 
     def _kept(self, shape: ShapeSpec) -> ShapeSpec:
         """What there is for each update, of the axes of all of them."""
@@ -278,7 +275,7 @@ def _typed(value: float | int | bool, like: Tensor) -> Tensor:
 
 
 def _only(shape: ShapeSpec, names: Collection[str]) -> ShapeSpec:
-    return less_axes(shape, [name for name in axis_names(shape) if name not in names])
+    return less_axes(shape, [name for name in shape.names if name not in names])
 
 
 def _with_output(shape: ShapeSpec, axis: Axis) -> ShapeSpec:
