@@ -9,12 +9,11 @@ from weft.errors import WeftError
 from weft.nn.checks import along_time, divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
 from weft.nn.masks import Mask
-from weft.nn.mode import current_training
-from weft.nn.position_encoding import rope
+from weft.nn.mode import dropped
+from weft.nn.position_encoding import rope as turned
 from weft.tensor.einsum import einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
-from weft.tensor.random import dropout
 from weft.tensor.reductions import softmax
 from weft.tensor.tensor import Tensor
 
@@ -58,14 +57,14 @@ def multi_head_attention(
     seen, decoding = x if source is None else source, current_decoding() if source is None else None
     q, k, v = heads.queries(x, qkv_bias), *heads.keys_and_values(seen, qkv_bias)
     if rope:
-        q, k = _turned(q, d_k, rope_base, interleaved), _turned(k, d_k, rope_base, interleaved)
+        q, k = (turned(one, d=d_k, base=rope_base, interleaved=interleaved) for one in (q, k))
     if decoding is not None:
         _check_decoded(causal, mask, lengths)
         k, v = decoding.cached("k_cache", k, heads.keys), decoding.cached("v_cache", v, heads.values)
     elif source is not None:
         k, v = _of_source(k, v)
     scores = Mask(causal, window, mask, lengths).applied(heads.scores(q, k, temperature), heads.names, decoding)
-    return _given_out(heads.mixed(_dropped(softmax(scores), dropout_rate), v), width, out_bias)
+    return _given_out(heads.mixed(dropped(softmax(scores), dropout_rate), v), width, out_bias)
 
 
 @op
@@ -91,7 +90,7 @@ def cross_attention(
     heads = Heads(num_heads, d_k, d_v or d_k)
     q, (k, v) = heads.queries(x, bias), _of_source(*heads.keys_and_values(enc_output, bias))
     scores = Mask(lengths=lengths).applied(heads.scores(q, k, temperature), heads.names)
-    return _given_out(heads.mixed(_dropped(softmax(scores), dropout_rate), v), None, bias)
+    return _given_out(heads.mixed(dropped(softmax(scores), dropout_rate), v), None, bias)
 
 
 def _of_source(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,15 +181,6 @@ def _projected(name: str, x: Tensor, sizes: tuple[int, ...], bias: bool) -> Tens
 def _given_out(mixed: Tensor, width: int | None = None, bias: bool = False) -> Tensor:
     out = param("o", o=width) @ mixed
     return out + param("o_bias", o=width, init=0.0) if bias else out
-
-
-def _turned(x: Tensor, d: int, base: float, interleaved: bool) -> Tensor:
-    return rope(x, d=d, base=base, interleaved=interleaved)
-
-
-def _dropped(x: Tensor, rate: float) -> Tensor:
-    training = current_training()
-    return dropout(x, rate, step=training.step) if training and rate else x
 
 
 def _check_decoded(causal: bool, mask: Tensor | None, lengths: Tensor | None) -> None:

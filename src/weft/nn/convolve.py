@@ -159,11 +159,15 @@ def depthwise_conv2d(
     >>> print(wf.nn.depthwise_conv2d(wf.data(np.ones((5, 8, 8, 3)), batch=1), stride=2).dims)
     5|4,4,3
     """
-    whole("depthwise_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
-    of_places("depthwise_conv2d", x, 2, 1)
+    return _depthwise("depthwise_conv2d", "kernel", x, kernel_size, stride, dilation, padded)
+
+
+def _depthwise(user: str, kernel: str, x: Tensor, kernel_size: int, stride: int, dilation: int, padded: bool) -> Tensor:
+    whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation)
+    of_places(user, x, 2, 1)
     moved, places, window = windows(2, stride, dilation, padded)
     spec = f"...|{moved}, c; {window} -> c => ...|{places}, c"
-    return contract(spec, [x, param("kernel")], sizes=dict.fromkeys(_WINDOW[:2], kernel_size))
+    return contract(spec, [x, param(kernel)], sizes=dict.fromkeys(_WINDOW[:2], kernel_size))
 
 
 @op
@@ -183,16 +187,10 @@ def depthwise_separable_conv2d(
     >>> print(layer(wf.data(np.ones((5, 8, 8, 3)), batch=1)).dims, *(p.dims for p in layer.params))
     5|8,8,16 3,3->3 3->16 16
     """
-    whole("depthwise_separable_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
-    of_places("depthwise_separable_conv2d", x, 2, 1)
-    moved, places, window = windows(2, stride, dilation, padded)
-    sizes = dict.fromkeys(_WINDOW[:2], kernel_size)
-    deep = contract(f"...|{moved}, c; {window} -> c => ...|{places}, c", [x, param("dw_kernel")], sizes=sizes)
-    mixed = contract(
-        "...|h, w, i; i -> o => ...|h, w, o",
-        [deep, param("pw_kernel")],
-        sizes=_channels("depthwise_separable_conv2d", out_channels),
-    )
+    user = "depthwise_separable_conv2d"
+    deep = _depthwise(user, "dw_kernel", x, kernel_size, stride, dilation, padded)
+    sizes = _channels(user, out_channels)
+    mixed = contract("...|h, w, i; i -> o => ...|h, w, o", [deep, param("pw_kernel")], sizes=sizes)
     return plus_bias(mixed) if bias else mixed
 
 

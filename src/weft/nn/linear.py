@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from weft.nn.checks import below_one, one_rank, several, whole
-from weft.nn.mode import current_training
+from weft.nn.mode import dropped
 from weft.shape.text import RowSizes
-from weft.tensor import random
 from weft.tensor.functions import relu
 from weft.tensor.layers import op
 from weft.tensor.lookups import taken
@@ -94,5 +93,4 @@ def dropout(x: Tensor, *, rate: float) -> Tensor:
     [1. 1. 1. 1.]
     """
     below_one("dropout", rate=rate)
-    mode = current_training()
-    return random.dropout(x, rate, step=mode.step) if mode and rate else x
+    return dropped(x, rate)

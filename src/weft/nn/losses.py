@@ -179,7 +179,6 @@ def _of_elements(
     reduction: str,
     label: str,
 ) -> Tensor:
-    one_of(user, _REDUCTIONS, reduction=reduction)
     return reduced_loss(user, same_shape(user, value, x, y), reduction, label)
 
 

@@ -11,13 +11,15 @@ statistics. One model is applied both ways, and shares its parameters and statis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from weft.assign import Code, seq
+from weft.holding import holding
+from weft.tensor import random
 from weft.tensor.random import DrawStep
+from weft.tensor.tensor import Tensor
 
 
 @dataclass(slots=True)
@@ -45,8 +47,7 @@ def current_training() -> Training | None:
     return _training.get()
 
 
-@contextmanager
-def training(step: DrawStep) -> Iterator[Training]:
+def training(step: DrawStep) -> AbstractContextManager[Training]:
     """Apply layers to be trained: dropout draws anew for each `step`, and batches are normalised by themselves.
 
     >>> x = wf.data(np.ones(4), label="x")
@@ -55,9 +56,10 @@ def training(step: DrawStep) -> Iterator[Training]:
     >>> print(sorted(set(ctx[y].tolist())))
     [0.0, 2.0]
     """
-    mode = Training(step)
-    token = _training.set(mode)
-    try:
-        yield mode
-    finally:
-        _training.reset(token)
+    return holding(_training, Training(step))
+
+
+def dropped(x: Tensor, rate: float) -> Tensor:
+    """What is left of a tensor where layers are trained; outside of that, itself."""
+    mode = current_training()
+    return random.dropout(x, rate, step=mode.step) if mode and rate else x
