@@ -24,7 +24,7 @@ from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
-from weft.loops.walk import children, subexpressions, substituted, with_children
+from weft.loops.walk import remade, subexpressions, substituted
 from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, substitute
 from weft.ops.dtypes import is_float
 from weft.project.coverage import is_injective, is_surjective
@@ -122,11 +122,10 @@ def by_symbol(standing: Standing) -> dict[str, Affine]:
 def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
     """A value that reads another buffer instead of one."""
 
-    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
-        reads = isinstance(one, Read) and one.buffer == buffer
-        return Read(other, tuple(parts)) if reads else with_children(one, tuple(parts))
+    def change(one: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
+        return Read(other, parts) if isinstance(one, Read) and one.buffer == buffer else None
 
-    return fold_tree(value, change, children)
+    return remade(value, change)
 
 
 # By projection
@@ -313,7 +312,7 @@ def _by_ranges(
     own, *firsts = first_subscripts(code, standing)
     buffers = dict(zip(code.names, zip((target, *operands), (own, *firsts), strict=True), strict=False))
 
-    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    def change(one: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
         match one:
             case Affine():
                 return one.substitute(loops)
@@ -322,9 +321,9 @@ def _by_ranges(
             case Read(buffer=named):
                 buffer, first = buffers[named.name]
                 return Read(buffer, (*first, *map(as_affine, parts)))
-        return with_children(one, tuple(parts))
+        return None
 
-    value, *subscripts = (fold_tree(one, change, children) for one in (code.value, *code.at))
+    value, *subscripts = (remade(one, change) for one in (code.value, *code.at))
     at, once = (*own, *map(as_affine, subscripts)), code.accum == "arg2"
     parts = list(subexpressions(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
@@ -372,13 +371,13 @@ def held(run: Run, target: Buffer, around: Mapping[str, int]) -> Run:
     """
     loops = {**around, **dict(run.loops)}
 
-    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    def change(one: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
         if not isinstance(one, Read):
-            return with_children(one, tuple(parts))
+            return None
         buffer = one.buffer
         return Read(buffer, _inside(parts, buffer, loops)) if prod(buffer.shape) else Cast(buffer.dtype, Num(0))
 
-    value, *subscripts = (fold_tree(one, change, children) for one in (run.value, *run.at))
+    value, *subscripts = (remade(one, change) for one in (run.value, *run.at))
     return replace(run, at=_inside(subscripts, target, loops), value=value)
 
 

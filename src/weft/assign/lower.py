@@ -5,7 +5,7 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
@@ -38,8 +38,8 @@ from weft.assign.scratch import accumulation_buffer, before, copied_cells, every
 from weft.assign.show import Printer
 from weft.assign.states import monoid_nests
 from weft.loops import Buffer, Cast, Fill, For, If, Program, Read, Remark, Stmt, Store, Update, typed
-from weft.loops.walk import around, children, reads, with_children
-from weft.ops import OPS, Num, Scalar, fold_tree, substitute
+from weft.loops.walk import around, reads, remade
+from weft.ops import OPS, Num, Scalar, substitute
 from weft.optimise.split_scalars import bounded
 from weft.shape.close import close
 
@@ -206,11 +206,11 @@ def _redirected(run: Run, buffer: Buffer, other: Buffer) -> Run:
 def _read_as_stored(run: Run, target: Buffer, cells: Buffer) -> Run:
     """A run that reads what it has accumulated beside its target, as the target will hold it."""
 
-    def stored(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    def stored(one: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
         own = isinstance(one, Read) and one.buffer == target
-        return Cast(target.dtype, Read(cells, tuple(parts))) if own else with_children(one, tuple(parts))
+        return Cast(target.dtype, Read(cells, parts)) if own else None
 
-    return replace(run, value=fold_tree(run.value, stored, children))
+    return replace(run, value=remade(run.value, stored))
 
 
 def _is_kept(accum: str, target: Buffer) -> bool:

@@ -32,9 +32,9 @@ from weft.comprehension.statement_text import neutral, statement
 from weft.comprehension.types import settled, type_of
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Read, Role
-from weft.loops.walk import children, with_children
+from weft.loops.walk import remade
 from weft.naming import FreshNames
-from weft.ops import OPS, Num, Scalar, call, fold_tree, substitute
+from weft.ops import OPS, Num, Scalar, call, substitute
 from weft.ops.dtypes import numpy_type, promote
 
 T = TypeVar("T")
@@ -218,12 +218,10 @@ class _StatementWriter:
         return self._statement(one.target, whole.runs[0], "arg2", False)[0]
 
     def _statement(self, buffer: Buffer, run: Run, accum: str, keeps: bool) -> tuple[Comprehension, bool]:
-        def change(part: Scalar, parts: Sequence[Scalar]) -> Scalar:
-            if isinstance(part, Read):
-                return Read(part.buffer, tuple(parts[: self.ranks[part.buffer]]))
-            return with_children(part, tuple(parts))
+        def change(part: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
+            return Read(part.buffer, parts[: self.ranks[part.buffer]]) if isinstance(part, Read) else None
 
-        value, *at = (fold_tree(one, change, children) for one in (run.value, *run.at))
+        value, *at = (remade(one, change) for one in (run.value, *run.at))
         plain = replace(run, at=tuple(at), value=value)
         return statement(buffer.name, self._shape(buffer), plain, accum, keeps, self.types)
 

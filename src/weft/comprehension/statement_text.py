@@ -20,8 +20,8 @@ from weft.comprehension.piecewise import Range
 from weft.comprehension.scalars import index_names, number, written
 from weft.errors import WeftError
 from weft.loops import Inside
-from weft.loops.walk import children, with_children
-from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, where
+from weft.loops.walk import remade
+from weft.ops import OPS, Call, Num, Scalar, call, where
 from weft.ops.dtypes import numpy_type
 
 
@@ -54,16 +54,16 @@ def statement(
 def put(value: Scalar, name: str, instead: Scalar) -> Scalar:
     """A scalar with another for one of its indices."""
 
-    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    def change(one: Scalar, parts: tuple[Scalar, ...]) -> Scalar | None:
         if not isinstance(one, Affine) or name not in one.names:
-            return with_children(one, tuple(parts))
+            return None
         if isinstance(instead, Affine):
             return one.substitute({name: instead})
         factor, rest = one.coefficient(name), one.without([name])
         term = instead if factor == 1 else factor * instead
         return term if rest == Affine() else term + rest
 
-    return fold_tree(value, change, children)
+    return remade(value, change)
 
 
 @dataclass(slots=True)

@@ -71,12 +71,8 @@ from weft.ops.dtypes import numpy_type
 def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     """The loops that run as one where a loop is collapsed, else the loop itself; and the block inside."""
     count = next((one.loops for one in loop.how if isinstance(one, Collapse)), 1)
-    loops: list[Loop] = [(loop.loop, loop.size)]
-    body = loop.body
-    while len(loops) < count and len(body) == 1 and isinstance(body[0], For) and not body[0].how:
-        loops.append((body[0].loop, body[0].size))
-        body = body[0].body
-    return tuple(loops), body
+    loops, body = perfect(loop.body, count - 1, lambda one: not one.how)
+    return ((loop.loop, loop.size), *loops), body
 
 
 class _Annotated(NamedTuple):
@@ -115,12 +111,7 @@ def is_shared(stmt: Stmt) -> bool:
 
 def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     """The loops on SIMT threads, each the whole body of the last, that a statement begins with; the block inside."""
-    loops = list[Loop]()
-    body: tuple[Stmt, ...] = (stmt,)
-    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Simt) for one in body[0].how):
-        loops.append((body[0].loop, body[0].size))
-        body = body[0].body
-    return tuple(loops), body
+    return perfect((stmt,), such=lambda loop: any(isinstance(one, Simt) for one in loop.how))
 
 
 def beside_threads(stmt: Stmt) -> str:

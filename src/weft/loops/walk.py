@@ -3,9 +3,10 @@
     children, with_children       the scalars in a scalar, and it with others in their place
     parts, with_parts             the scalars of a statement itself
     body_of, with_body            the statements inside a statement
-    walk, distinct                every scalar in one; in several, each once
+    walk, subexpressions          every scalar in one; in several, each once
     everything, scoped            every statement; every statement with what is around it
-    rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
+    rewritten, remade             a scalar by a rule, from the outside in; from the inside out, however deep it is
+    substituted, expanded         with loops replaced by indices; with variables replaced by what they stand for
     map_scalars, block_at         all scalars of a statement; a block with loops replaced by indices
     around, perfect               loops put around a block; a block taken out of its loops
     top_down, bottom_up           statements by a rule
@@ -43,7 +44,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.ops import Call, Scalar
+from weft.ops import Call, Scalar, fold_tree
 
 Body: TypeAlias = tuple[Stmt, ...]
 #: The statements that have others inside.
@@ -125,6 +126,18 @@ def rewritten(scalar: Scalar, rule: Callable[[Scalar], Scalar | None]) -> Scalar
         return scalar
     new = tuple([rewritten(one, rule) for one in inner])
     return scalar if all(map(is_, new, inner)) else with_children(scalar, new)
+
+
+def remade(scalar: Scalar, rule: Callable[[Scalar, tuple[Scalar, ...]], Scalar | None]) -> Scalar:
+    """The scalar by a rule, innermost first, however deep it is: told what its parts became, it says None for the same
+    of these."""
+
+    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        new = tuple(parts)
+        found = rule(one, new)
+        return with_children(one, new) if found is None else found
+
+    return fold_tree(scalar, change, children)
 
 
 def substituted(scalar: Scalar, values: Mapping[str, Affine]) -> Scalar:
@@ -233,10 +246,12 @@ def around(loops: Sequence[Loop], body: Body) -> Body:
     return body
 
 
-def perfect(body: Sequence[Stmt], most: int | None = None) -> tuple[tuple[Loop, ...], Body]:
-    """The loops, at most so many, that a block is a perfect nest of, and what is inside them."""
+def perfect(
+    body: Sequence[Stmt], most: int | None = None, such: Callable[[For], bool] = lambda loop: True
+) -> tuple[tuple[Loop, ...], Body]:
+    """The loops, at most so many and all of them `such`, that a block is a perfect nest of; and what is inside them."""
     loops: list[Loop] = []
-    while len(loops) != most and len(body) == 1 and isinstance(body[0], For):
+    while len(loops) != most and len(body) == 1 and isinstance(body[0], For) and such(body[0]):
         loops.append((body[0].loop, body[0].size))
         body = body[0].body
     return tuple(loops), tuple(body)

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.effects import effects
-from weft.loops.interp.values import Env, Memory, cells_of, evaluated, updated
+from weft.loops.interp.values import Env, Memory, evaluated, grid_of, held, spread_cells, updated
 from weft.loops.sites import independent
 from weft.loops.walk import accesses, perfect
 from weft.ops import OPS
@@ -30,8 +30,7 @@ def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
         body = (For(name, size, body),)
     if not loops:
         return False
-    grids = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
-    _block(body, memory, {**env, **dict(zip(loops, grids, strict=True))}, tuple(loops.values()))
+    _block(body, memory, {**env, **grid_of(loops)}, tuple(loops.values()))
     return True
 
 
@@ -80,15 +79,12 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
         case Set(local=local, value=value):
             env[local][0] = spread(evaluated(value, memory, env))
         case Store(buffer=buffer, at=at, value=value):
-            cells = tuple(spread(one) for one in cells_of(at, memory, env))
-            memory[buffer][cells] = spread(evaluated(value, memory, env))
+            memory[buffer][spread_cells(at, memory, env, shape)] = spread(evaluated(value, memory, env))
         case Update(buffer=buffer, at=at, op=op, value=value) if _in_order(stmt):
-            cells = tuple(spread(one) for one in cells_of(at, memory, env))
             ufunc: Any = OPS[op].meaning
-            ufunc.at(memory[buffer], cells, spread(evaluated(value, memory, env)))
+            ufunc.at(memory[buffer], spread_cells(at, memory, env, shape), spread(evaluated(value, memory, env)))
         case Update(buffer=buffer, at=at):
-            cells = tuple(spread(one) for one in cells_of(at, memory, env))
-            memory[buffer][cells] = spread(updated(stmt, memory, env))
+            memory[buffer][spread_cells(at, memory, env, shape)] = spread(updated(stmt, memory, env))
         case Fill(buffer=buffer, value=number):  # points that are independent and fill all of it: there is but one
             memory[buffer][...] = number
         case _:
@@ -97,16 +93,13 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
 
 def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None:
     """The block inside for those points whose tests hold; what it sets is set for them alone."""
-    held = np.ones(shape, bool)
-    for test in stmt.tests:
-        index = evaluated(test.index, memory, env)
-        held &= (index >= 0) & (index < test.size)
-    points = int(held.sum())
+    inside = held(stmt.tests, memory, env, shape)
+    points = int(inside.sum())
     if not points:
         return
 
     def chosen(value: Any) -> Any:
-        return np.broadcast_to(value, shape)[held]
+        return np.broadcast_to(value, shape)[inside]
 
     inner: Env = {
         name: [chosen(value[0])] if isinstance(value, list) else chosen(value) if np.ndim(value) else value
@@ -115,5 +108,5 @@ def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None
     _block(stmt.body, memory, inner, (points,))
     for local in effects(stmt.body).sets & env.keys():
         merged = np.array(np.broadcast_to(env[local][0], shape))
-        merged[held] = inner[local][0]
+        merged[inside] = inner[local][0]
         env[local][0] = merged

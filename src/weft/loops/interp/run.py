@@ -17,7 +17,18 @@ import numpy as np
 from weft.affine import AccessMap, Affine, are_affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.interp.blocks import run_block
-from weft.loops.interp.values import Array, Env, Memory, cells_of, combination, evaluated, updated
+from weft.loops.interp.values import (
+    Array,
+    Env,
+    Memory,
+    cells_of,
+    combination,
+    evaluated,
+    grid_of,
+    held,
+    spread_cells,
+    updated,
+)
 from weft.loops.walk import accesses, everything, perfect, reads
 from weft.ops import OPS, Scalar
 from weft.ops.convert import convert, typed_constant
@@ -145,25 +156,21 @@ def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
 
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     """All points of a nest at once: loop variables become the axes of an open grid."""
-    grids = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
-    grid: Env = {**env, **dict(zip(loops, grids, strict=True))}
+    grid: Env = {**env, **grid_of(loops)}
     shape = tuple(loops.values())
     if isinstance(stmt, If):
-        held = np.ones(shape, bool)
-        for test in stmt.tests:
-            index = evaluated(test.index, memory, grid)
-            held &= (index >= 0) & (index < test.size)
-        points = dict(zip(loops, np.nonzero(held), strict=True))
-        grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
+        inside = held(stmt.tests, memory, grid, shape)
+        points = dict(zip(loops, np.nonzero(inside), strict=True))
+        grid, shape, stmt = {**env, **points}, (int(inside.sum()),), stmt.body[0]
         loops = {}
         if not shape[0]:
             return
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
-            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            cells = spread_cells(at, memory, grid, shape)
             memory[buffer][cells] = np.broadcast_to(evaluated(value, memory, grid), shape)
         case Update(buffer=buffer, at=at):
-            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            cells = spread_cells(at, memory, grid, shape)
             if _distinct(at, loops) and loops:
                 memory[buffer][cells] = np.broadcast_to(updated(stmt, memory, grid), shape)
             elif dtype_of(stmt.value) == buffer.dtype:
@@ -181,8 +188,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     affine = are_affine(stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
         values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
-    cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
-    ufunc.at(memory[stmt.buffer], cells, values)
+    ufunc.at(memory[stmt.buffer], spread_cells(stmt.at, memory, grid, values.shape), values)
 
 
 def _accumulate_in_order(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Local, Read, Update, combine, show_scalar
+from weft.loops import Buffer, Cast, Inside, Local, Read, Update, combine, show_scalar
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
@@ -70,6 +70,26 @@ def _combined(op: str, dtype: str, own: str) -> tuple[Local, Local, Scalar]:
     """The old value and the new one as variables, and what is stored: the same for all updates of such types."""
     old, new = Local("old", dtype), Local("new", own)
     return old, new, combine(op, old, new, dtype)
+
+
+def held(tests: Sequence[Inside], memory: Memory, env: Env, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Where in a grid of points all tests hold."""
+    found = np.ones(shape, bool)
+    for test in tests:
+        index = evaluated(test.index, memory, env)
+        found &= (index >= 0) & (index < test.size)
+    return found
+
+
+def grid_of(loops: Mapping[str, int]) -> Env:
+    """Loops as the axes of an open grid."""
+    grids = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
+    return dict(zip(loops, grids, strict=True))
+
+
+def spread_cells(at: tuple[Scalar, ...], memory: Memory, env: Env, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """The subscripts of a cell for each point of a grid."""
+    return tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, env))
 
 
 def cells_of(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:
