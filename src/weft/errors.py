@@ -54,6 +54,11 @@ class Origin:
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+def said_at(what: str, *origins: Origin | None) -> list[str]:
+    """Notes of what happened at lines, as far as these are known."""
+    return [f"{what} at {origin}: {origin.code}" for origin in origins if origin]
+
+
 #: Stands for the line that is running: where an error is, unless it says otherwise.
 HERE = Origin("", 0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.assign.nodes import Assignment, Cells, Code, Fetch, Node, Operand, node_of, operands_of, statements, target
 from weft.assign.show import show_statement
-from weft.errors import WeftError
+from weft.errors import WeftError, said_at
 from weft.ops import Num
 from weft.ops.dtypes import is_float
 from weft.shape.close import close
@@ -76,4 +76,4 @@ def _read_early(gradient: Node, reader: Assignment) -> WeftError:
 
 def made_at(node: Node) -> list[str]:
     """A note of the line that made a node."""
-    return [f"it was made at {node.origin}: {node.origin.code}"] if node.origin else []
+    return said_at("it was made", node.origin)

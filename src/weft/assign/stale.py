@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from weft.assign.definitions import inputs_of
 from weft.assign.nodes import Assignment, Node, Operand, next_id, node_of, target
-from weft.errors import WeftError
+from weft.errors import WeftError, said_at
 
 
 class Writes:
@@ -76,12 +76,12 @@ class Writes:
 
 
 def _stale(node: Node, statement: Assignment) -> WeftError:
-    written, origin = target(statement), statement.origin
+    written = target(statement)
     return WeftError(
         f"`{node.label}` reads `{written.label}`, which was written after `{node.label}` was made",
         notes=[
-            *([f"made at {node.origin}: {node.origin.code}"] if node.origin else []),
-            *([f"`{written.label}` is written at {origin}: {origin.code}"] if origin else []),
+            *said_at("made", node.origin),
+            *said_at(f"`{written.label}` is written", statement.origin),
             "code computes an expression where it is used, so it would be computed from the new value",
         ],
         fix=f"keep the old value in a node before the write, `kept = wf.node(…); kept[:] = …`, or write the expression "

@@ -11,7 +11,7 @@ import numpy as np
 from weft.assign import Awaited, Node
 from weft.assign.check import made_at
 from weft.backends import Array
-from weft.errors import ShapeError, WeftError
+from weft.errors import ShapeError, WeftError, said_at
 from weft.notation.words import meant
 from weft.ops.convert import convert
 from weft.ops.dtypes import is_float, limits, name_of
@@ -79,7 +79,7 @@ class Argument:
         return [(axis.name, size) for axis, size in zip(axes, array.shape, strict=True) if isinstance(axis, OpenSize)]
 
     def _refused(self, what: str, fix: str = "") -> ShapeError:
-        notes = [f"{self}, declared at {line}: {line.code}"] if (line := self.node.origin) else [str(self)]
+        notes = said_at(f"{self}, declared", self.node.origin) or [str(self)]
         return ShapeError(what, notes=notes, fix=fix or f"give it an array of [{', '.join(map(str, self.axes))}]")
 
 

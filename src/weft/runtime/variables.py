@@ -30,7 +30,7 @@ from weft.assign.definite_assignment import written_part
 from weft.assign.definitions import nodes_read
 from weft.assign.nodes import keeps
 from weft.assign.specialise import close_fixed
-from weft.errors import Origin, ShapeError, WeftError
+from weft.errors import Origin, ShapeError, WeftError, said_at
 from weft.runtime.fork import LOWERING
 from weft.runtime.function import Function
 from weft.runtime.routine import Routine
@@ -190,7 +190,7 @@ def _check_apart(labelled: Iterable[tuple[str, Origin | None]]) -> None:
         if label in seen:
             raise WeftError(
                 f"two things that outlive a run are called `{label}`",
-                notes=[f"one at {line}: {line.code}" for line in (seen[label], origin) if line],
+                notes=said_at("one", seen[label], origin),
                 fix="give them different names: label=… where layers are configured, or names of their own to nodes, "
                 "parameters and counters",
             )

@@ -8,7 +8,7 @@ from math import prod
 
 from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import AffineAxis
-from weft.errors import OpenSizeError, Origin, ShapeError, Span, UnderdeterminedShapeError
+from weft.errors import OpenSizeError, Origin, ShapeError, Span, UnderdeterminedShapeError, said_at
 from weft.shape.cells import AxisCell, InferenceStep, RowCell, ShapeVar, Why
 from weft.shape.named_sizes import NamedSize
 from weft.shape.nodes import MAX_RANK, Dim
@@ -191,7 +191,7 @@ def underdetermined(axis: AxisCell, step: InferenceStep | None) -> Underdetermin
     return UnderdeterminedShapeError(
         f"nothing says how big {name(axis, kind)} is",
         origin=owner.origin,
-        notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(owner))],
+        notes=[f"`{owner.name}` is {owner}", *said_at("used", *_uses(owner))],
         fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of a size other than 1, which fits any",
     )
 
@@ -202,7 +202,7 @@ def decided_by_calls(axis: AxisCell) -> OpenSizeError:
     assert owner is not None
     return OpenSizeError(
         f"the size `{axis.open_name}` of input `{owner.name}` is decided by each call, and is needed before one",
-        notes=[f"`{owner.name}` was made at {owner.origin}: {owner.origin.code}"] if owner.origin else [],
+        notes=said_at(f"`{owner.name}` was made", owner.origin),
         fix=f"make a function of it, step = ctx.function({owner.name}, …), and call that with arrays; "
         "print(t) shows a shape as far as it is known",
     )

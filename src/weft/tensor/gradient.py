@@ -19,7 +19,7 @@ from weft.assign import (
     statements,
 )
 from weft.assign.record import assign_pointwise
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError, said_at, user_origin
 from weft.ops import Call, Num
 from weft.shape.reach import parts_first
 from weft.tensor.einsum import einsum
@@ -125,7 +125,7 @@ def _check_reads(loss: Tensor, computed: Code) -> None:
         if node in cleared:
             raise WeftError(
                 f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
-                notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
+                notes=said_at("it is read", origin),
                 fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
                 f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
             )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from weft.errors import Origin, WeftError
+from weft.errors import Origin, WeftError, said_at
 from weft.lazy import lazy_property
 from weft.tensor.scope import is_array
 from weft.tensor.tensor import Tensor, is_number
@@ -130,7 +130,7 @@ class Returns:
     def _error(self, what: str, fix: str) -> WeftError:
         file = inspect.getsourcefile(self.function) or ""
         origins = [Origin(file, one.lineno) for one in self.statements[:3]]
-        notes = [f"it returns at {origin}: {origin.code}" for origin in origins]
+        notes = said_at("it returns", *origins)
         return WeftError(f"`{self.function.__name__}` {what}", notes=notes, fix=fix)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.dlpack import is_producer
-from weft.errors import Origin, WeftError, user_origin
+from weft.errors import Origin, WeftError, said_at, user_origin
 from weft.holding import holding
 from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim
@@ -92,10 +92,9 @@ class LayerApplication:
     def declare(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
         """The parameter that the body declares; a name is declared once in an application."""
         if name in self.declared:
-            first = self.declared[name]
             raise WeftError(
                 f"`{self.scope.within(name)}` is declared twice in one application of `{self.scope.label}`",
-                notes=[f"first at {first}: {first.code}"] if first else [],
+                notes=said_at("first", self.declared[name]),
                 fix=f'for the same parameter write the string "{name}" here; for another one, also in a loop, give it '
                 f'a name of its own: wf.param(f"{name}{{k}}")',
             )
@@ -130,10 +129,9 @@ def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
     for param in params:
         other = found.setdefault(param.label, param)
         if other is not param:
-            origins = [origin for origin in (other.node.origin, param.node.origin) if origin]
             raise WeftError(
                 f"two parameters of one model are called `{param.label}`",
-                notes=[f"made at {origin}: {origin.code}" for origin in origins],
+                notes=said_at("made", other.node.origin, param.node.origin),
                 fix="give them different names: label=… where layers are configured, or make them in one function "
                 "under @wf.op, which numbers its layers",
             )
