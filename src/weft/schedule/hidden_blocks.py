@@ -29,8 +29,6 @@ from weft.ops.dtypes import is_float, limits
 
 #: The types that hold any index of a tensor.
 _WIDE = ("int32", "int64", "uint32", "uint64")
-#: What is as many times less deep than a mask is no other mask.
-_DEEP = 1000
 #: Operations that leave what is about as large as what they are given, and those that leave no large number at all.
 _SUMMING = ("add", "sub", "neg", "max", "min", "abs", "relu", "identity", "type_as")
 _BOUNDED = ("tanh", "sigmoid", "erf", "sin", "cos", "eq", "ne", "lt", "le", "and", "or", "not", "sign", "sat01")
@@ -89,7 +87,7 @@ class Masks:
             case Affine():
                 return True
             case Num(value=value):
-                return abs(value) * _DEEP <= self.hidden_depth
+                return value * value <= self.hidden_depth  # what is hidden is so many times as deep
             case Cast(value=value):
                 return self.moderate(value, factor)
             case Call(op="where" | "select", args=(_, *values)):
