@@ -4,7 +4,8 @@
 
 Heads are several or none, lengths odd, what is seen is what comes before, a window, some positions of each sequence, or
 drawn; rows that see nothing are among them where what is not seen is finite. A mask is data, or numbers of positions:
-of these passes know what they hide. Beside it some of the first keys may be nobody's, so that rows see only those. They run it in strips of rows, small enough that even these sequences have several.
+of these passes know what they hide. Beside it some of the first keys may be nobody's, so that rows see
+only those. They run it in strips of rows, small enough that even these sequences have several.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import os
 import pickle
 import re
@@ -112,7 +113,8 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "wrap it: wf.data(",
     ),
     "==": (lambda: X == 1, "`x == 1` would not compare values", "write wf.equal(t, x)"),
-    "!=": (lambda: X != np.ones(4), "`x != an array` would not compare values", "write wf.not_equal(t, x)"),
+    "!=": (lambda: X != 2, "`x != 2` would not compare values", "write wf.not_equal(t, x)"),
+    "an array": (lambda: operator.eq(X, np.ones(4)), "`x == an array` would not compare values", "write wf.equal("),
     "round": (lambda: round(X), "`x` is a tensor to be computed, which Python does not round", "write wf.round(t)"),
     "round to digits": (
         lambda: round(X, 2),

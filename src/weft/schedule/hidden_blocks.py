@@ -55,7 +55,7 @@ class Masks:
         return self._low(scalar, endless=True) if found is None else found
 
     def _low(self, scalar: Scalar, *, endless: bool) -> Visible | None:
-        """Where a number is not hidden; if that is `endless`, by -∞, whatever it is elsewhere, else as high as scores."""
+        """Where a number is not hidden, which is by -∞ if that is `endless`; else it is as high as scores there."""
         match scalar:
             case Cast(dtype=dtype, value=value) if is_float(dtype) and not isinstance(value, Num):
                 return self._low(value, endless=endless)
