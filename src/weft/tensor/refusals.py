@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NoReturn
 
 from weft.errors import WeftError
@@ -22,8 +23,9 @@ class Refusing:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def label(self) -> str:
-        raise NotImplementedError
+        """What it is called."""
 
     __and__ = __rand__ = without_bits("&", "wf.logical_and(a, b)")
     __or__ = __ror__ = without_bits("|", "wf.logical_or(a, b)")
