@@ -108,7 +108,8 @@ def _written(
         scores = wf.where(wf.data(own.astype(np.float32), label="own") > 0.5, scores, hidden)
     way = rng.random()
     if way < 0.3 and every:
-        scores = scores + wf.where(mask, 0.0, hidden)
+        counted = hidden > -np.inf and rng.random() < 0.5
+        scores = scores + (hidden * wf.logical_not(mask) if counted else wf.where(mask, 0.0, hidden))
     elif way < 0.6:
         scores = wf.where(mask, scores, hidden)
     else:

@@ -139,6 +139,11 @@ def where_it_lies(array: Any, copy: bool | None = None) -> Any:
 
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
     """What was given, as an array of numbers in the order of its axes; on the same memory where that can be."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise WeftError(
+            f"{np.ma.count_masked(array)} of {array.size} numbers of a masked array have no value",
+            fix="give them one: x.filled(0); which have one is another array, ~np.ma.getmaskarray(x)",
+        )
     values = _as_array(array, None if copy else copy)
     if name_of(values.dtype) not in ELEMENT_TYPES:
         raise WeftError(
