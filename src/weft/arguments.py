@@ -39,6 +39,13 @@ _SIMPLE: Mapping[type, tuple[type, ...]] = {
     float: (int, float, np.integer, np.floating),
 }
 _BY_NAME = {kind.__name__: fits for kind, fits in _SIMPLE.items() if kind is not int}
+#: What to write instead of an argument that a function does not have.
+_INSTEAD = {
+    ("data", "dtype"): 'an array is taken in the type it has: wf.data(x.astype("float32"))',
+    ("concat", "axis"): 'kind="batch" joins along the first batch axis; an einsum says any: "i, j; i, k => i, j^k"',
+    ("stack", "axis"): 'kind="batch" makes a batch axis; an einsum moves it: "k, i => i, k"',
+}
+_INSTEAD |= {(name, "dim"): fix for (name, word), fix in _INSTEAD.items() if word == "axis"}
 #: Where Python's own library is.
 _STANDARD = os.path.dirname(os.__file__)
 _KINDS: Mapping[object, str] = {str: "text", float: "a number", int: "a whole number", bool: "True or False"}
@@ -56,13 +63,14 @@ def misuse(
     except TypeError as unbound:
         known = {name: one for name, one in signature.parameters.items() if name != "self"}
         what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
-        return ArgumentError(_kind_mistake(function, args, kwargs) or what, fix=fix)
+        other, advice = _kind_mistake(function, args, kwargs)
+        return ArgumentError(other or what, fix=advice or fix)
     while inner is not None:
         if not _is_library(inner.tb_frame.f_code.co_filename):
             return None  # something the user wrote went wrong
         inner = inner.tb_next
-    what = _kind_mistake(function, args, kwargs)
-    return ArgumentError(what) if what else None
+    what, fix = _kind_mistake(function, args, kwargs)
+    return ArgumentError(what, fix=fix) if what else None
 
 
 def _called(function: Callable[..., Any]) -> str:
@@ -86,23 +94,37 @@ def _is_library(file: str) -> bool:
     return file.startswith((HOME, _STANDARD, "<")) or "site-packages" in file
 
 
-def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """The first argument that is not of the kind its parameter is declared to have, by a function of weft's own."""
+def other_kind(name: str, value: object) -> str:
+    """What to write for an argument that was given as other libraries have it."""
+    if name == "dtype":
+        try:
+            return f'element types are text: dtype="{np.dtype(value).name}"'  # type: ignore[call-overload]
+        except TypeError:
+            return 'element types are text: dtype="float32"'
+    if name == "spec" and isinstance(value, int | tuple):
+        return 'axes have no numbers: a spec names them, and leaves out those that go, such as "...|i, j => ...|i"'
+    return ""
+
+
+def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+    """The first argument that is not of the kind its parameter is declared to have, by a function of weft's own; and
+    what to write instead, if that is known."""
     own = inspect.unwrap(function)
     try:
         kinds = inspect.get_annotations(own, eval_str=own.__code__.co_filename.startswith(HOME))
         signature = inspect.signature(function)
         given = signature.bind_partial(*args, **kwargs).arguments
     except (NameError, TypeError):  # a name known to type checkers only; an argument that there is not
-        return ""
+        return "", ""
     for name, value in given.items():
         one = signature.parameters[name]
         several = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         if name in kinds and not several and not _fits(value, kinds[name]):
             shown = repr(value)
             shown = shown if len(shown) <= 60 else shown[:59] + "…"
-            return f"`{function.__name__}` takes {_spelled_kind(kinds[name])} for `{name}`, not {shown}"
-    return ""
+            what = f"`{_called(function)}` takes {_spelled_kind(kinds[name])} for `{name}`, not {shown}"
+            return what, other_kind(name, value)
+    return "", ""
 
 
 def _fits(value: object, kind: Any) -> bool:
@@ -133,7 +155,9 @@ def _mismatch(
     takes = f"call it {name}({', '.join(map(_spelled, known.values()))})"
     for keyword in kwargs:
         if keyword not in known:
-            return f"`{name}` has no argument `{keyword}`", _meant(keyword, known) or takes
+            return f"`{name}` has no argument `{keyword}`", _INSTEAD.get((name, keyword)) or _meant(
+                keyword, known
+            ) or takes
     missing = next((one for one in known if f"'{one}'" in said), None)
     if missing is not None and "missing" in said:
         return f"`{name}` needs the argument `{missing}`", takes

@@ -14,13 +14,13 @@ from functools import wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
-from weft.arguments import misuse, simple_parameters
+from weft.arguments import misuse, other_kind, simple_parameters
 from weft.errors import ArgumentError, WeftError, is_own
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
-_UNTOUCHED = ("__repr__", "__str__", "__eq__", "__hash__", "__getattr__", "__setattr__")
+_UNTOUCHED = ("__repr__", "__str__", "__eq__", "__ne__", "__hash__", "__getattr__", "__setattr__")
 
 
 def public(function: F, *, checks_kinds: bool = False) -> F:
@@ -42,7 +42,7 @@ def public(function: F, *, checks_kinds: bool = False) -> F:
             except Exception as error:
                 mistake = misuse(function, args, kwargs, error)
                 if mistake is None and isinstance(error, _OtherKind):
-                    mistake = ArgumentError(f"`{function.__name__}` takes {error}")
+                    mistake = ArgumentError(f"`{function.__name__}` takes {error}", fix=error.fix)
                 if mistake is None:
                     raise
                 raise mistake from None
@@ -55,14 +55,20 @@ def public(function: F, *, checks_kinds: bool = False) -> F:
 
 
 class _OtherKind(TypeError):
-    """An argument of another kind."""
+    """An argument of another kind, and what to write instead."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 def _expect(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if not isinstance(value, kinds):
         shown = repr(value)
         shown = shown if len(shown) <= 60 else shown[:59] + "…"
-        raise _OtherKind(f"{' or '.join(one.__name__ for one in kinds)} for `{name}`, not {shown}")
+        raise _OtherKind(
+            f"{' or '.join(one.__name__ for one in kinds)} for `{name}`, not {shown}", other_kind(name, value)
+        )
 
 
 def public_methods(kind: C) -> C:

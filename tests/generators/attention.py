@@ -4,7 +4,8 @@
 
 Heads are several or none, lengths odd, what is seen is what comes before, a window, some positions of each sequence, or
 drawn; rows that see nothing are among them where what is not seen is finite. A mask is data, or numbers of positions:
-of these passes know what they hide. They run it in strips of rows, small enough that even these sequences have several.
+of these passes know what they hide. Beside it some of the first keys may be nobody's, so that rows see
+only those. They run it in strips of rows, small enough that even these sequences have several.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ def check(rng: np.random.Generator) -> None:
     shapes = [(batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, values)]
     arrays = [rng.normal(size=shape).astype(dtype) for shape in shapes]
     seen, hidden, mask = _seen(rng, queries, keys)
+    own = np.arange(keys) >= (int(rng.integers(1, keys, endpoint=True)) if rng.random() < 0.3 else 0)
+    if hidden == -np.inf and not (seen & own).any(1).all():
+        own[:] = True
+    seen = seen & own
     factors = rng.normal(size=(batch, heads, queries, values)).astype(dtype)
     params = [
         wf.param(name, o=shape, init=one, dtype=dtype) for name, shape, one in zip("qkv", shapes, arrays, strict=True)
     ]
-    out = _written(rng, params, mask, hidden, width, seen.any(1).all())
+    out = _written(rng, params, mask, own, hidden, seen.any(1).all())
     loss = wf.einsum("b h t c; b h t c => 0", out, wf.data(factors, label="factors"), label="loss")
     keep = [out, *(one.grad for one in params)]
     meant = _answers(*(one.astype(np.float64) for one in arrays), seen, hidden, factors.astype(np.float64))
@@ -95,13 +100,16 @@ def _seen(rng: np.random.Generator, queries: int, keys: int) -> tuple[np.ndarray
 
 
 def _written(
-    rng: np.random.Generator, params: list[wf.Tensor], mask: wf.Tensor, hidden: float, width: int, every: bool
+    rng: np.random.Generator, params: list[wf.Tensor], mask: wf.Tensor, own: np.ndarray, hidden: float, every: bool
 ) -> wf.Tensor:
     q, k, v = params
-    scores = wf.einsum("b h t d; b h s d => b h t s", q, k, label="scores") * (width**-0.5)
+    scores = wf.einsum("b h t d; b h s d => b h t s", q, k, label="scores") * (q.dims.output[-1].size ** -0.5)
+    if not own.all():
+        scores = wf.where(wf.data(own.astype(np.float32), label="own") > 0.5, scores, hidden)
     way = rng.random()
     if way < 0.3 and every:
-        scores = scores + wf.where(mask, 0.0, hidden)
+        counted = hidden > -np.inf and rng.random() < 0.5
+        scores = scores + (hidden * wf.logical_not(mask) if counted else wf.where(mask, 0.0, hidden))
     elif way < 0.6:
         scores = wf.where(mask, scores, hidden)
     else:

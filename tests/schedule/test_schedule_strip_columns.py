@@ -141,6 +141,37 @@ def test_all_columns_where_what_is_hidden_may_be_something(given: dict[str, str]
     assert columns_of(mined(before(**given))) == [16], why  # type: ignore[arg-type]
 
 
+#: Scores under another mask, by what is added to them.
+LOWERED = MASKED.replace("a[t, s] + seen[t, s]", "OTHER + seen[t, s]")
+OTHER = {
+    "where(0 < k[s, 0], a[t, s], -1e9)": "it may lower all that a row sees",
+    "a[t, s] + where(0 < k[s, 0], 0, -1e9)": "so it may",
+    "a[t, s] + (1 - k[s, 0]) * -1e9": "so it may",
+    "a[t, s] + k[s, 0]": "so it may, if it is a mask of its own",
+}
+
+
+@pytest.mark.parametrize(("other", "why"), OTHER.items())
+def test_all_columns_where_what_is_seen_may_be_as_low(other: str, why: str) -> None:
+    text = LOWERED.replace("OTHER", other)
+    assert columns_of(mined(before(text=text))) == [16], why
+    assert columns_of(mined(before(text=text, low="-inf"))) == [4, 8, 12, 16]  # nothing is as low as that
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "where(int64(t) < int64(s) + 5, a[t, s], -1e9)",
+        "a[t, s] * k[s, 0] * 0.5",
+        "30.0 * tanh(a[t, s] / 30.0)",
+        "a[t, s] + q[t, 0] * float32(s - t)",
+        "a[t, s] + -1e9 * (int64(t) < int64(s))",
+    ],
+)
+def test_scores_are_no_mask(other: str) -> None:
+    assert columns_of(mined(before(text=LOWERED.replace("OTHER", other)))) != [16]
+
+
 def test_what_others_read_is_0_where_it_is_hidden() -> None:
     found = mined(before(), "p")
     assert columns_of(found) == [4, 8, 12, 16]
@@ -228,6 +259,12 @@ def test_it_computes_what_it_did(seen: str, rows: int, columns: int, strip: int)
     new = mined(found, *"hrp", rows=strip)
     for one, other in zip(computed(found, found, kept), computed(new, found, kept), strict=True):
         np.testing.assert_allclose(one, other, 1e-5)
+
+
+def test_what_was_there_before_vanishes_not() -> None:
+    """`p` is added to what it holds, and never cleared: what its hidden columns hold may be anything."""
+    added = with_later().replace("p[t, s] = exp", "p[t, s] += exp")
+    assert later_columns(mined(before(text=added), "h", "r", "p")) == [16]
 
 
 spans = st.lists(st.tuples(st.integers(0, 69), st.integers(1, 30)), min_size=1, max_size=60)

@@ -147,3 +147,19 @@ def test_truth_values_are_numbers_inside_one_expression(backend: str) -> None:
         v[:] = (v1 > 0.0) + (v1 > 1.0) - (v1 > 2.0) + wf.maximum(v1 > 3.0, v1 > 4.0)
 
     assert wf.Context(backend)[count(wf.data(np.arange(6.0)))].tolist() == [0, 1, 2, 1, 2, 2]
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quotients_are_rounded_down_as_numpy_rounds_them(backend: str, dtype: str) -> None:
+    """Once, with the sign of a zero, and of fractions that have no finite quotient as well."""
+    rng, special = np.random.default_rng(0), np.array([0, -0.0, 1, -1, 0.1, -0.3, 7, 6e4, np.inf, -np.inf, np.nan])
+    pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
+    drawn = rng.normal(size=(2, 2000)) * 10 ** rng.uniform(-2, [[4], [2]], (2, 2000))
+    whole = np.stack([np.arange(500.0), np.full(500, 0.1)])
+    one, other = np.concatenate([pairs, drawn, whole], 1).astype(dtype)
+    with np.errstate(all="ignore"):
+        meant = np.floor_divide(one, other)
+    found = wf.Context(backend)[wf.data(one) // wf.data(other)]
+    np.testing.assert_array_equal(found, meant)
+    np.testing.assert_array_equal(np.signbit(found[meant == 0]), np.signbit(meant[meant == 0]))

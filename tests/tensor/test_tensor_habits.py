@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import operator
 import os
 import pickle
 import re
@@ -109,6 +111,53 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: np.ones((4, 4)) @ X,
         "compose takes tensors and numbers, not an array",
         "wrap it: wf.data(",
+    ),
+    "==": (lambda: X == 1, "`x == 1` would not compare values", "write wf.equal(t, x)"),
+    "!=": (lambda: X != 2, "`x != 2` would not compare values", "write wf.not_equal(t, x)"),
+    "an array": (lambda: operator.eq(X, np.ones(4)), "`x == an array` would not compare values", "write wf.equal("),
+    "round": (lambda: round(X), "`x` is a tensor to be computed, which Python does not round", "write wf.round(t)"),
+    "round to digits": (
+        lambda: round(X, 2),
+        "`x` is a tensor to be computed, which Python does not round",
+        "write wf.round(t * 100) / 100",
+    ),
+    "floor": (lambda: math.floor(X), "`x` is a tensor to be computed, which Python does not round", "write wf.floor"),
+    "ceil": (lambda: math.ceil(X), "`x` is a tensor to be computed, which Python does not round", "write wf.ceil"),
+    "trunc": (lambda: math.trunc(X), "`x` is a tensor to be computed, which Python does not round", "write wf.cast("),
+    "complex": (lambda: complex(X), "`x` is a tensor to be computed", "its value is ctx[t]"),
+    "divmod": (lambda: divmod(X, 2), "`x` is a tensor to be computed, which divmod does not", "write a // b, a % b"),
+    "in": (lambda: 1 in X, "`x` is a tensor to be computed, and `in` does not", "whether a value is among those of a"),
+    "a format": (
+        lambda: f"{X:.2f}",
+        "`x` is a tensor to be computed",
+        "its value is ctx[t]: one number is ctx[t].item()",
+    ),
+    "a type of NumPy": (
+        lambda: wf.cast(X, np.float32),
+        "`cast` takes text for `dtype`, not <class 'numpy.float32'>",
+        'element types are text: dtype="float32"',
+    ),
+    "an axis by its number": (
+        lambda: wf.sum(X, 0),
+        "`sum` takes text for `spec`, not 0",
+        "axes have no numbers: a spec",
+    ),
+    "data of a type": (
+        lambda: wf.data(np.ones(3), dtype="float32"),
+        "`data` has no argument `dtype`",
+        'an array is taken in the type it has: wf.data(x.astype("float32"))',
+    ),
+    "concat along an axis": (lambda: wf.concat(X, X, axis=1), "`concat` has no argument `axis`", 'kind="batch" joins'),
+    "a device": (lambda: X.to("cuda"), "a tensor has no `to`", "where it is computed a context says, wf.Context("),
+    "elements where a mask holds": (
+        lambda: X[X > 2],
+        "`x` cannot be indexed by the truths of `lt`",
+        "wf.where(mask, x, 0) chooses and keeps all sizes",
+    ),
+    "elements where a mask of data holds": (
+        lambda: X[0, wf.data(np.array([True, False, True, True]), label="m")],
+        "`x` cannot be indexed by the truths of `m`",
+        "wf.where(mask, x, 0) chooses and keeps all sizes",
     ),
     "int": (lambda: int(X), "`x` is a tensor to be computed", "its value is ctx[t]"),
     "np.linalg.det": (lambda: np.linalg.det(X), "np.det works on arrays", "np.det(ctx[t]) works on its value"),

@@ -159,6 +159,13 @@ def test_data_of_other_types_is_refused(kind: object) -> None:
         wf.data(np.zeros(2).astype(np.dtype(kind)))
 
 
+def test_what_is_masked_is_no_number() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(wf.WeftError, match="1 of 2 numbers of a masked array have no value"):
+        wf.data(masked)
+    np.testing.assert_array_equal(wf.Context("interp")[wf.data(np.ma.array([1.0, 2.0]))], [1, 2])
+
+
 def test_what_does_not_meet_is_refused_at_the_line_that_joins_it() -> None:
     signed, unsigned = data([1, 2], "int64"), data([1, 2], "uint64")
     with pytest.raises(wf.WeftError, match="no whole-number type holds both uint64 and int64") as caught:

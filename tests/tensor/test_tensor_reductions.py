@@ -334,7 +334,8 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
     "an axis by number": (
         lambda: wf.softmax(X, axis=-1),
         "a reduction has no argument `axis`: a spec says what is kept",
-        'name the axes, and leave out the reduced ones: wf.sum(x, "...|i, j => ...|i") sums over j',
+        'name the axes, and leave out the reduced ones: wf.sum(x, "...|i, j => ...|i") sums over j, and '
+        'wf.softmax(x, "...|i, j => ...|i") comes to 1 over j; "...|i, j => ...|i, 0" keeps j as 1',
     ),
     "kept dimensions": (lambda: wf.mean(X, keepdims=True), "a reduction has no argument `keepdims`", "name the axes"),
     "a size of nothing": (lambda: wf.sum(X, "...|t, d => ...|t", k=3), "the spec has no label `k`", "its labels are t"),

@@ -36,9 +36,9 @@ def type_as(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
 
 
 def floor_divide(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
-    """The quotient rounded down; whole numbers divided by zero give zero."""
-    quotient = np.floor_divide(x, y) if np.result_type(x, y).kind in "iu" else np.floor(np.divide(x, y))
-    return np.asarray(quotient)
+    """The quotient rounded down, once: 1 // 0.1 is 9, since 0.1 is more than a tenth. Whole numbers divided by zero
+    give zero."""
+    return np.asarray(np.floor_divide(x, y))
 
 
 def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:

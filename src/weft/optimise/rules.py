@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
     Rule("mul(recip(x), recip(y))", "recip(mul(x, y))", "fast"),
     Rule("mul(div(x, y), y)", "x", "fast"),
     Rule("floordiv(x, 1)", "x", "whole"),
-    Rule("floordiv(x, 1)", "floor(x)", "always"),
+    Rule("floordiv(x, 1)", "floor(x)", "fast"),
     Rule("mod(x, 1)", "0", "whole"),
     Rule("mod(mod(x, C), C)", "mod(x, C)", "whole"),
     Rule("floor(x)", "x", "whole"),

@@ -6,12 +6,17 @@ A number so low as `a` is where `s > t` is never the maximum of a row that has o
 as scores are less than the mask is deep: what lowers them by `hidden_depth` or more is taken for that. So a block of
 rows and columns in which no point is visible adds nothing to sums of what has that exponential as a factor. Points are
 visible where some affine forms of row and column are not negative; there must be one in each row.
+
+What is visible must be no lower itself. Another mask may lower all of a row that the first one leaves, as one of data
+does where sequences begin with what is no part of them, `where(s <= t, where(own[s], a, -1e9), -1e9)`: then what is
+hidden counts as much. So what is added up there must be no deeper (`Masks.moderate`), unless what is hidden is -∞.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeAlias
 
 from weft.affine import Affine
@@ -24,6 +29,9 @@ from weft.ops.dtypes import is_float, limits
 
 #: The types that hold any index of a tensor.
 _WIDE = ("int32", "int64", "uint32", "uint64")
+#: Operations that leave what is about as large as what they are given, and those that leave no large number at all.
+_SUMMING = ("add", "sub", "neg", "max", "min", "abs", "relu", "identity", "type_as")
+_BOUNDED = ("tanh", "sigmoid", "erf", "sin", "cos", "eq", "ne", "lt", "le", "and", "or", "not", "sign", "sat01")
 #: A point is visible where none of these is negative.
 Visible: TypeAlias = frozenset[Affine]
 
@@ -39,28 +47,76 @@ class Masks:
     maxima: Mapping[Buffer, Scalar]
     hidden_depth: float
     vanish: Mapping[Buffer, Visible] = field(default_factory=dict)
+    _moderate: dict[tuple[Buffer, bool], bool] = field(default_factory=dict, compare=False)
 
     def low(self, scalar: Scalar) -> Visible | None:
-        """Where a number is not hidden; None if it never is."""
-        match scalar:
-            case Cast(dtype=dtype, value=value) if is_float(dtype):
-                return self.low(value)
-            case Call(op="where", args=(asked, value, other)) if self._is_low(other):
-                found = visible(asked)
-                return found if found is None else found | (self.low(value) or frozenset())
-            case Call(op="where", args=(asked, value, other)) if self._is_low(value):
-                found = hidden(asked)
-                return found if found is None else found | (self.low(other) or frozenset())
-            case Call(op="add", args=(one, other)):
-                both = [found for found in (self.low(one), self.low(other)) if found is not None]
-                return frozenset().union(*both) if both else None
-            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
-                return self.low(held)
-        return None
+        """Where a number is not hidden, and then as high as scores are; None if that is not known."""
+        found = self._low(scalar, endless=False)
+        return self._low(scalar, endless=True) if found is None else found
 
-    def _is_low(self, scalar: Scalar) -> bool:
+    def _low(self, scalar: Scalar, *, endless: bool) -> Visible | None:
+        """Where a number is not hidden, which is by -∞ if that is `endless`; else it is as high as scores there."""
+        match scalar:
+            case Cast(dtype=dtype, value=value) if is_float(dtype) and not isinstance(value, Num):
+                return self._low(value, endless=endless)
+            case Call(op="where", args=(asked, value, other)) if self._is_low(other, endless):
+                return self._besides(visible(asked), value, endless)
+            case Call(op="where", args=(asked, value, other)) if self._is_low(value, endless):
+                return self._besides(hidden(asked), other, endless)
+            case Call(op="mul", args=(one, other)) if not endless and (self._is_low(one) or self._is_low(other)):
+                return hidden(other if self._is_low(one) else one)
+            case Call(op="add", args=(one, other)):
+                both = [self._low(one, endless=endless), self._low(other, endless=endless)]
+                known = [found for found in both if found is not None]
+                return frozenset().union(*known) if len(known) == 2 or (known and endless) else None
+            case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
+                return self._low(held, endless=endless)
+        return frozenset() if not endless and self.moderate(scalar) else None
+
+    def _besides(self, seen: Visible | None, value: Scalar, endless: bool) -> Visible | None:
+        """Where a mask leaves a number visible, if that is not hidden there."""
+        found = self._low(value, endless=endless)
+        if seen is None or (found is None and not endless):
+            return None
+        return seen | (found or frozenset())
+
+    def moderate(self, scalar: Scalar, factor: bool = False) -> bool:
+        """Is a number no lower than scores are? A sum of products is none, and what is a `factor`; what comes from
+        elsewhere may be a mask."""
+        match scalar:
+            case Affine():
+                return True
+            case Num(value=value):
+                return value * value <= self.hidden_depth  # what is hidden is so many times as deep
+            case Cast(value=value):
+                return self.moderate(value, factor)
+            case Call(op="where" | "select", args=(_, *values)):
+                return all(self.moderate(one, factor) for one in values)
+            case Call(op="mul" | "div", args=args):
+                return all(self.moderate(one, True) for one in args)
+            case Call(op=op, args=args) if op in _SUMMING:
+                return all(self.moderate(one, factor) for one in args)
+            case Call(op=op):
+                return op in _BOUNDED
+            case Read(buffer=buffer):
+                return self._is_moderate(buffer, factor)
+        return False
+
+    def _is_moderate(self, buffer: Buffer, factor: bool) -> bool:
+        if buffer not in self.writers:
+            return factor
+        if (buffer, factor) not in self._moderate:
+            self._moderate[buffer, factor] = True  # as far as it is computed from itself
+            cores = [nest.core for nest in self.writers[buffer]]
+            self._moderate[buffer, factor] = all(
+                self.moderate(one.value, factor or not isinstance(one, Store)) or _number(one.value) == -inf
+                for one in cores
+            )
+        return self._moderate[buffer, factor]
+
+    def _is_low(self, scalar: Scalar, endless: bool = False) -> bool:
         found = _number(scalar)
-        return found is not None and found <= -self.hidden_depth
+        return found is not None and found <= (-inf if endless else -self.hidden_depth)
 
     def vanishing(self, scalar: Scalar) -> Visible | None:
         """Where a number may be other than 0; None if that may be anywhere."""
@@ -167,8 +223,8 @@ def visible(scalar: Scalar) -> Visible | None:
                 return frozenset([more - less - (op == "lt")])
         case Call(op="not", args=(value,)):
             return hidden(value)
-        case Call(op="ne", args=(value, other)) if _is_zero(other):
-            return visible(value)
+        case Call(op="ne" | "eq" as op, args=(value, other)) if _is_zero(other):
+            return visible(value) if op == "ne" else hidden(value)
     return None
 
 
@@ -186,8 +242,8 @@ def hidden(scalar: Scalar) -> Visible | None:
                 return frozenset([less - more - (op == "le")])
         case Call(op="not", args=(value,)):
             return visible(value)
-        case Call(op="ne", args=(value, other)) if _is_zero(other):
-            return hidden(value)
+        case Call(op="ne" | "eq" as op, args=(value, other)) if _is_zero(other):
+            return hidden(value) if op == "ne" else visible(value)
     return None
 
 

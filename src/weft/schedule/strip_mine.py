@@ -134,7 +134,8 @@ class _InStrips:
         """The matrices that these nests alone write for others, where they may be other than 0."""
         targets, members = self.found.core.difference(self.local), set(self.group.members)
         others = {nest.target for one, nest in enumerate(self.uses.nests) if one not in members}
-        left = {nest.target for nest, _ in self.members if nest.target in targets} - others
+        stored = {nest.target for nest, _ in self.members if isinstance(nest.core, Store)}
+        left = targets.intersection(stored) - others  # what is only added to holds what it held
         return {one: Vanishing(self.found.axes[one], forms) for one in left} if forms else {}
 
     @property

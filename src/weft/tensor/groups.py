@@ -153,7 +153,8 @@ def reduce_groups(x: TensorLike, spec: str, sizes: Mapping[str, int], *, accum: 
     for word in _AXIS_WORDS:
         if word in sizes:
             what = f"a reduction has no argument `{word}`: a spec says what is kept"
-            fix = 'name the axes, and leave out the reduced ones: wf.sum(x, "...|i, j => ...|i") sums over j'
+            fix = 'name the axes, and leave out the reduced ones: wf.sum(x, "...|i, j => ...|i") sums over j, and '
+            fix += 'wf.softmax(x, "...|i, j => ...|i") comes to 1 over j; "...|i, j => ...|i, 0" keeps j as 1'
             raise WeftError(what, fix=fix)
     return contract(spec, [x], accum=accum, label=label, sizes=sizes)
 

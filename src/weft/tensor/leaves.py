@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,7 @@ def where_it_lies(array: Any, copy: bool | None = None) -> Any:
 
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
     """What was given, as an array of numbers in the order of its axes; on the same memory where that can be."""
+    _check_masked(array)
     values = _as_array(array, None if copy else copy)
     if name_of(values.dtype) not in ELEMENT_TYPES:
         raise WeftError(
@@ -153,6 +155,15 @@ def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
                 fix="leave out copy=False, or give an array whose memory lies in the order of its axes",
             )
     return np.array(values, values.dtype.newbyteorder("="), order="C") if copy or obstacle else values
+
+
+def _check_masked(array: Any) -> None:
+    masked = sys.modules.get("numpy.ma")  # what nobody has loaded, nobody has arrays of
+    if masked is not None and isinstance(array, masked.MaskedArray) and masked.is_masked(array):
+        raise WeftError(
+            f"{masked.count_masked(array)} of {array.size} numbers of a masked array have no value",
+            fix="give them one: x.filled(0); which have one is another array, ~np.ma.getmaskarray(x)",
+        )
 
 
 def _as_array(array: Any, copy: bool | None) -> npt.NDArray[Any]:

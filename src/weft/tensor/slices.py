@@ -14,7 +14,7 @@ from weft.shape.subscripts import AxisRange, SlicedRow
 from weft.tensor.lookups import take
 from weft.tensor.operator import Operator
 from weft.tensor.picks import holds_positions, in_two, picked
-from weft.tensor.subscripts import slice_logic
+from weft.tensor.subscripts import refuse_truths, slice_logic
 from weft.tensor.tensor import Tensor
 from weft.tensor.windows import window_at
 
@@ -68,6 +68,7 @@ def sliced(tensor: Tensor, key: object) -> Tensor:
 
 
 def _part(tensor: Tensor, key: object) -> Tensor:
+    refuse_truths(tensor, key if isinstance(key, tuple) else (key,))
     if isinstance(key, Tensor):
         return take(tensor, key)
     if isinstance(key, slice) and isinstance(key.start, Tensor):

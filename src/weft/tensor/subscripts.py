@@ -14,12 +14,12 @@ from numbers import Integral
 import numpy as np
 
 from weft.affine import Affine
-from weft.assign import Symbol
+from weft.assign import Accum, Symbol
 from weft.assign.explicit import as_affine
 from weft.assign.slice_text import loop_letter
 from weft.einsum.nodes import Kind, Label
 from weft.errors import ShapeError, WeftError
-from weft.ops import Scalar, leaves, substitute
+from weft.ops import Call, Scalar, leaves, substitute
 from weft.shape.cells import RowCell
 from weft.shape.logic import Slice
 from weft.shape.nodes import MEMORY_ORDER
@@ -98,6 +98,26 @@ def _otherwise(key: object) -> str:
     if isinstance(key, list | np.ndarray):
         return "; positions are a tensor: x[wf.data(np.array([2, 0]))]"
     return ""
+
+
+#: Operations whose results are truths.
+_TRUTHS = ("lt", "le", "eq", "ne", "and", "or", "not")
+
+
+def refuse_truths(tensor: Tensor, keys: Sequence[object]) -> None:
+    """Refuse truths, which elsewhere choose the elements where they hold: as positions they would be 0 and 1."""
+    for one in keys:
+        if isinstance(one, Tensor) and _holds_truths(one):
+            what = f"`{tensor.label}` cannot be indexed by the truths of `{one.label}`"
+            notes = ["how many of them hold is known only when code runs, and sizes are known before"]
+            fix = "wf.where(mask, x, 0) chooses and keeps all sizes; wf.take(x, mask) looks up positions 0 and 1"
+            raise WeftError(what, notes=notes, fix=fix)
+
+
+def _holds_truths(tensor: Tensor) -> bool:
+    made = tensor.node.definition
+    compared = isinstance(made, Accum) and isinstance(made.value, Call) and made.value.op in _TRUTHS
+    return compared or tensor.node.precision.settled == "bool"
 
 
 # Which axes

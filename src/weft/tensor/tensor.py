@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
-from weft.habits import no_attribute, not_pickled, numpy_refused, without_bits
+from weft.habits import no_attribute, not_pickled, numpy_refused
 from weft.ops import Monoid, Number, Scalar
 from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
@@ -22,6 +22,7 @@ from weft.shape.close import peek
 from weft.shape.infer import Operation
 from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
+from weft.tensor.refusals import Refusing
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -57,7 +58,7 @@ def _both_sides(op: str) -> tuple[_Operator, _Operator]:
 
 
 @public_methods
-class Tensor:
+class Tensor(Refusing):
     """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
 
     __slots__ = (
@@ -255,18 +256,23 @@ class Tensor:
     def __abs__(self) -> Tensor:
         return _op("abs", self)
 
+    @public
     def __eq__(self, other: object) -> bool:
         """Is it the same tensor? Values are compared by wf.equal."""
-        if is_number(other):
-            raise WeftError(f"`{self.label} == {other}` would not compare values", fix="write wf.equal(t, x)")
-        return self is other
+        return self is other or self._is_same(other, "==", "wf.equal(t, x)")
+
+    @public
+    def __ne__(self, other: object) -> bool:
+        return self is not other and not self._is_same(other, "!=", "wf.not_equal(t, x)")
+
+    def _is_same(self, other: object, sign: str, instead: str) -> bool:
+        """False, unless somebody means to compare values."""
+        if is_number(other) or isinstance(other, np.ndarray):
+            shown = "an array" if isinstance(other, np.ndarray) else other
+            raise WeftError(f"`{self.label} {sign} {shown}` would not compare values", fix=f"write {instead}")
+        return False
 
     __hash__ = object.__hash__
-
-    __and__ = __rand__ = without_bits("&", "wf.logical_and(a, b)")
-    __or__ = __ror__ = without_bits("|", "wf.logical_or(a, b)")
-    __xor__ = __rxor__ = without_bits("^", "wf.not_equal(a, b)")
-    __invert__ = without_bits("~", "wf.logical_not(a)")
 
     @property
     @public
@@ -359,26 +365,8 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         return _placed(self)
 
-    def __bool__(self) -> bool:
-        raise WeftError(
-            f"`{self.label}` is a tensor to be computed: it is neither true nor false",
-            fix="use wf.where to choose by a tensor, or ctx[t] to get its value",
-        )
-
-    def __float__(self) -> float:
-        raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
-
-    def __int__(self) -> int:
-        raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise not_pickled(f"tensor `{self.label}`")
-
-    def __iter__(self) -> None:
-        raise WeftError(f"`{self.label}` cannot be iterated over", fix="slice it: t[i]")
-
-    def __len__(self) -> int:
-        raise WeftError(f"`{self.label}` has no length", fix="t.dims has its sizes")
 
 
 def given(tensor: Tensor) -> Tensor:

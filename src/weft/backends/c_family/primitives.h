@@ -18,11 +18,17 @@
     WEFT_NUMBER(T, t)                                                                                                  \
     static inline T weft_floor_##t(T x) { return floor(x); }                                                           \
     static inline T weft_abs_##t(T x) { return fabs(x); }                                                              \
-    static inline T weft_floordiv_##t(T x, T y) { return floor(x / y); }                                               \
     static inline T weft_mod_##t(T x, T y)                                                                             \
     {                                                                                                                  \
         T rest = fmod(x, y);                                                                                           \
         return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest == 0 ? copysign((T)0, y) : rest;                   \
+    }                                                                                                                  \
+    static inline T weft_floordiv_##t(T x, T y)                                                                        \
+    {                                                                                                                  \
+        T rest = fmod(x, y), exact = (x - rest) / y;                                                                   \
+        T lower = rest != 0 && (rest < 0) != (y < 0) ? exact - 1 : exact, whole = floor(lower);                        \
+        if (y == 0 || lower == 0) return y == 0 ? x / y : copysign((T)0, x / y);                                       \
+        return lower - whole > (T)0.5 ? whole + 1 : whole;                                                             \
     }
 
 #define WEFT_WHOLE(T, t)                                                                                               \

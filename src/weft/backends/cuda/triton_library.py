@@ -71,7 +71,20 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
             "return weft_div_{t}(tl.where(x < 0, power, tl.full((), 1.0, tl.{t})), 1.0 + power)",
         ),
     ),
-    ("floordiv", _FLOATS, "x, y", ("return tl.floor(weft_div_{t}(x, y))",)),
+    (
+        "floordiv",
+        _FLOATS,
+        "x, y",
+        (
+            "rest = libdevice.fmod(x, y)",
+            "exact, quotient = weft_div_{t}(x - rest, y), weft_div_{t}(x, y)",
+            "lower = tl.where((rest != 0) & ((rest < 0) != (y < 0)), exact - 1, exact)",
+            "whole = tl.floor(lower)",
+            "whole = tl.where(lower - whole > 0.5, whole + 1, whole)",
+            "whole = tl.where(lower == 0, libdevice.copysign(lower, quotient), whole)",
+            "return tl.where(y == 0, quotient, whole)",
+        ),
+    ),
     (
         "floordiv",
         _SIGNED,
