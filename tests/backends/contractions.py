@@ -70,7 +70,10 @@ class Contraction:
         return values.astype(kind)
 
     def sizes(self) -> dict[Buffer, np.ndarray]:
-        """What numbers come to if no terms cancel: all are positive, and what does not grow is left out."""
+        """What numbers come to if no terms cancel: all are positive, and what does not grow is left out.
+
+        What is infinite or not a number counts as 1: where results are numbers, nothing was left of it but a choice.
+        """
         memory = {one: _positive(values) for one, values in self.memory().items()}
         run(check(Program(tuple(map_scalars(stmt, _growing) for stmt in self.program.body))), memory)
         return memory
@@ -78,7 +81,8 @@ class Contraction:
     def agree(self, ours: dict[Buffer, np.ndarray], meant: dict[Buffer, np.ndarray]) -> None:
         """Equal up to the rounding of as many additions as were made: of a cell, or of all cells into one number.
 
-        Each addition is off by a part of the terms so far, which may be larger than what they come to.
+        Each addition is off by a part of the terms so far, which may be larger than what they come to. What is infinite
+        or not a number is so in whatever order terms are added.
         """
         sizes = self.sizes() if self.ops == SUM_OF_PRODUCTS else None
         for buffer in self.kept:
@@ -91,12 +95,16 @@ class Contraction:
             if sizes is None:
                 np.testing.assert_allclose(ours[buffer], meant[buffer], rtol=allowed, atol=allowed, err_msg=buffer.name)
                 continue
-            off = np.abs(ours[buffer].astype(np.float64) - meant[buffer])
-            assert (off <= allowed * sizes[buffer]).all(), f"{buffer.name} is off by {off.max()}"
+            finite = np.isfinite(meant[buffer])
+            np.testing.assert_array_equal(ours[buffer][~finite], meant[buffer][~finite], err_msg=buffer.name)
+            off = np.abs(ours[buffer][finite].astype(np.float64) - meant[buffer][finite])
+            assert (off <= allowed * sizes[buffer][finite]).all(), f"{buffer.name} is off by {off.max(initial=0)}"
 
 
 def _positive(values: np.ndarray) -> np.ndarray:
-    return np.abs(np.maximum(values, -np.iinfo(values.dtype).max) if values.dtype.kind == "i" else values)
+    if values.dtype.kind in "iub":
+        return np.abs(np.maximum(values, -np.iinfo(values.dtype).max) if values.dtype.kind == "i" else values)
+    return np.where(np.isfinite(values), np.abs(values), np.ones_like(values))
 
 
 def _growing(scalar: Scalar) -> Scalar:

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
+from effort import tries
 from schedule.kernels import placed
 from weft.backends.cc import Cc
 from weft.loops import buffers_of, check, parse
@@ -32,7 +33,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
     return made
 
 
-@settings(max_examples=6)
+@settings(max_examples=tries(6))
 @given(contractions(1 << 12, semirings=True), st.sampled_from([COMMON.caches[0], 64]))
 def test_semirings(backend: Cc, sample: Contraction, cache: int) -> None:
     """Of any type, with what is not a number; with a first cache that holds next to nothing, rows are packed too."""

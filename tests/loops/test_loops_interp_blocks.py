@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from math import prod
+
 import numpy as np
 import pytest
 
 from schedule.kernels import add, at, loop, read, store
-from weft.loops import Buffer, Let, Local, Program, Stmt, check
+from weft.loops import Buffer, Let, Local, Program, Stmt, buffers_of, check, parse
 from weft.loops.interp import run, run_scalar
+from weft.loops.interp.blocks import run_block
+
+module = import_module("weft.loops.interp.run")
 
 #: Sums of single precision would grow in double precision.
 X, Y, Z = (
@@ -38,3 +44,33 @@ def test_points_that_meet_in_a_cell_come_one_after_another(block: tuple[Stmt, ..
         left.append((memory[Y], memory[Z]))
     np.testing.assert_array_equal(left[0][0], left[1][0])
     np.testing.assert_array_equal(left[0][1], left[1][1])
+
+
+#: A program of a GPU, or a thread's work, with memory of its own: in full before it is read, or in part.
+OWN = """
+h: private float64[3]
+x: float64[4, 3]
+z: float64[4, 3]
+for i in range(4) on a grid by 1 with 4 warps:
+    for k in range({}):
+        h[k] = 2 * x[i, k]
+    for k in range(3):
+        z[i, k] = z[i, k] + h[2 - k]
+"""
+
+
+@pytest.mark.parametrize(("written", "at_once"), [(3, True), (2, False)])
+def test_what_each_program_has_for_itself_every_point_has(
+    written: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it reads what the program before left there: then one comes after another."""
+    ran = []
+    monkeypatch.setattr(module, "run_block", lambda *given: ran.append(run_block(*given)) or ran[-1])
+    program = parse(OWN.format(written))
+    left = []
+    for how in (run, run_scalar):
+        memory = {one: np.arange(1.0, 1 + prod(one.shape)).reshape(one.shape) for one in buffers_of(program)}
+        how(program, memory)
+        left.append({one.name: values for one, values in memory.items()}["z"])
+    np.testing.assert_array_equal(*left)
+    assert any(ran) is at_once

@@ -21,11 +21,11 @@ import stat
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from pathlib import Path
 
 from weft.cache.limit import cache_limit, touch, trim
@@ -33,10 +33,10 @@ from weft.errors import WeftError
 
 #: Longer than any compilation may take: what is older was left by a process that was killed.
 STALE_S = 600
-#: After so many new entries a process looks whether there are too many.
+#: A process looks at its first new entry in a folder, and after so many more, what is left there and if it is too much.
 _OFTEN = 64
 _UNFINISHED = "making-"
-_made = count()
+_made = Counter[Path]()
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -104,9 +104,10 @@ class Cache:
             _write(self.place / name, content + _digest(name, content))
         except OSError as error:
             self.problem = error.strerror or str(error)
-        sweep(self.place, _UNFINISHED)
-        if next(_made) % _OFTEN == 0:
+        if _made[self.place] % _OFTEN == 0:
+            sweep(self.place, _UNFINISHED)
             trim(self.place, cache_limit())
+        _made[self.place] += 1
 
     def forget(self, name: str) -> None:
         """Remove an entry."""

@@ -2,22 +2,26 @@
 
 That is right where every point keeps to cells of its own (`sites.independent`), but for buffers in which one statement
 accumulates and which nothing else touches: it does so in the order of the points. Loops inside the block run one after
-another.
+another. Of what each thread or program has for itself, every point has its own: array expansion.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, assert_never
 
 import numpy as np
 
-from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, dtype_of
+from weft.affine import Affine
+from weft.loops import Buffer, Fill, For, If, Let, Remark, Role, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.effects import effects
 from weft.loops.interp.values import Env, Memory, evaluated, grid_of, held, spread_cells, updated
-from weft.loops.sites import independent
-from weft.loops.walk import accesses, perfect
+from weft.loops.legality import is_on_grid, is_shared
+from weft.loops.reaching import covered
+from weft.loops.sites import independent, sites
+from weft.loops.walk import Body, accesses, perfect, retargeted
 from weft.ops import OPS
 
 
@@ -25,13 +29,33 @@ def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
     """Run a nest all points at once, so many at most, if they are independent; else do nothing and say so."""
     found, body = perfect((stmt,))
     loops = dict(found)
-    while loops and not (_points_are_apart(loops, body) and prod(loops.values()) <= most):
+    while loops:
+        own = _expanded(loops, body) if is_on_grid(stmt) or is_shared(stmt) else {}
+        block = _with_own_cells(loops, body, own) if own else body
+        points = max(prod(one.shape) for one in own.values()) if own else prod(loops.values())
+        if points <= most and _points_are_apart(loops, block):
+            break
         name, size = loops.popitem()
         body = (For(name, size, body),)
-    if not loops:
+    else:
         return False
-    _block(body, memory, {**env, **grid_of(loops)}, tuple(loops.values()))
+    memory = {**memory, **{new: np.empty(new.shape, memory[old].dtype) for old, new in own.items()}}
+    _block(block, memory, {**env, **grid_of(loops)}, tuple(loops.values()))
     return True
+
+
+def _expanded(loops: Mapping[str, int], body: Body) -> dict[Buffer, Buffer]:
+    """For buffers that a thread has for itself, and writes before it reads: with cells for every point of the loops."""
+    private = {one.buffer for one in accesses(body) if one.buffer.role is Role.PRIVATE}
+    if not all(map(covered, sites(body, private).values())):
+        return {}
+    return {one: one.beside(Role.EXPANDED, shape=(*loops.values(), *one.shape)) for one in private}
+
+
+def _with_own_cells(loops: Iterable[str], body: Body, own: Mapping[Buffer, Buffer]) -> Body:
+    """The block with expanded buffers: of h[k] inside a loop i, h[i, k]."""
+    point = tuple(map(Affine.of, loops))
+    return retargeted(body, lambda buffer, at: (own[buffer], (*point, *at)) if buffer in own else (buffer, at))
 
 
 def _points_are_apart(loops: dict[str, int], body: tuple[Stmt, ...]) -> bool:
@@ -95,16 +119,17 @@ def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None
     """The block inside for those points whose tests hold; what it sets is set for them alone."""
     inside = held(stmt.tests, memory, env, shape)
     points = int(inside.sum())
-    if not points:
+    if points == inside.size:
+        _block(stmt.body, memory, dict(env), shape)
+    if points in (0, inside.size):
         return
 
     def chosen(value: Any) -> Any:
-        return np.broadcast_to(value, shape)[inside]
+        if isinstance(value, list):
+            return [chosen(value[0])]
+        return np.broadcast_to(value, shape)[inside] if isinstance(value, np.ndarray) and value.ndim else value
 
-    inner: Env = {
-        name: [chosen(value[0])] if isinstance(value, list) else chosen(value) if np.ndim(value) else value
-        for name, value in env.items()
-    }
+    inner: Env = {name: chosen(value) for name, value in env.items()}
     _block(stmt.body, memory, inner, (points,))
     for local in effects(stmt.body).sets & env.keys():
         merged = np.array(np.broadcast_to(env[local][0], shape))
