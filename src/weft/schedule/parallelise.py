@@ -18,6 +18,7 @@ from dataclasses import replace
 from weft.loops import Buffer, For, Parallel, Read, Role, Staged, Stmt, Store, Tile, Update
 from weft.loops.annotations import Parts, placed_parts
 from weft.loops.effects import effects
+from weft.loops.joint_sums import all_sums
 from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import shared_product
@@ -130,7 +131,8 @@ def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: Com
     """
     parts, tile, machine = placed_parts(staged), staged.what.tile, options.machine
     assert tile is not None
-    rows, columns, sums = points(parts.left), points(parts.right), points(parts.sums)
+    rows, columns = points(parts.left), points(parts.right)
+    sums = sum(points(one.sums) for one in all_sums(parts))
     each = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
     panels = _packing_steps(sums * columns, each, parts, tile, machine)
     if tile.panel == "copied":  # what fills no vector is copied one by one

@@ -20,6 +20,7 @@ from math import gcd, inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
+from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import follow, points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import MOST_VECTORS, NARROWEST, WIDEST, at_a_point, lies_along, rest_in_order, unfit
@@ -78,7 +79,7 @@ def retiled(
     shaped = _finished(found, tile, options.but(schedule=Options(rows=high, vectors=wide)))
     if tile.dot:
         shaped = replace(shaped, vectors=wide)
-    if tile.panel and block:
+    if tile.panel and block and not joint_sums(found)[0]:
         shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
         shaped = _grouped(found, replace(shaped, parts=_lengths(found, shaped)), options)
     return replace(staged, what=replace(staged.what, tile=shaped))
@@ -188,7 +189,9 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
         for loop in own:
             rows = _rows(others, other, thresholds.tile_rows)
             way = replace(parts, left=rows, right=_with_last(own, loop), factors=(other, mine))
-            if lies_along(mine, loop, parts.total.dtype):
+            if joint := joint_sums(way)[0]:
+                yield from _joint_ways(way, joint, plain, options)
+            elif lies_along(mine, loop, parts.total.dtype):
                 blocks = replace(way, sums=_in_blocks(way.sums, options))
                 packed = _repays(blocks, options)
                 yield (blocks, replace(plain, panel="copied")) if packed else (way, plain)
@@ -203,12 +206,35 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 if _conversions(way.factors[0], options.machine) and not turned:
                     yield way, replace(plain, panel="copied", strips="copied")
     for loop in parts.sums:
-        if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
+        if _along_sums(parts, loop):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
                 columns = thresholds.dot_columns if points(left) > 1 else thresholds.dot_row_columns
                 yield replace(way, sums=_with_last(parts.sums, loop)), replace(plain, vectors=columns, dot=True)
+
+
+def _joint_ways(way: Parts, joint: Sequence[Parts], plain: Tile, options: CompileOptions) -> Iterator[_Way]:
+    """The ways of a product with sums beside its own, whose columns are packed as its are: any can be copied."""
+    every, last = (way, *joint), way.right[-1]
+    if all(lies_along(one.factors[1], last, one.total.dtype) for one in every):
+        packed = any(_repays(one, options) for one in every)
+        yield way, replace(plain, panel="copied" if packed else "")
+    else:
+        turned = all(_stride(one.factors[1], one.sums[-1]) == 1 and _is_turned(one.factors[1], last) for one in every)
+        yield way, replace(plain, panel="transposed" if turned else "copied")
+
+
+def _is_turned(factor: Scalar, loop: Loop) -> bool:
+    """Can a factor's columns be transposed into a panel, if they lie along the last sum?"""
+    return isinstance(factor, Read) and is_float(factor.buffer.dtype) and _is_spaced(factor, loop)
+
+
+def _along_sums(parts: Parts, loop: Loop) -> bool:
+    """Do both factors lie along a sum; and those of sums beside it along their last?"""
+    joint = joint_sums(parts)[0]
+    pairs = [(parts, loop), *((one, one.sums[-1]) for one in joint)]
+    return all(lies_along(factor, last, one.total.dtype) for one, last in pairs for factor in one.factors)
 
 
 def _rows(loops: Sequence[Loop], factor: Scalar, tall: int) -> tuple[Loop, ...]:
@@ -313,12 +339,21 @@ def _scattered_rows(parts: Parts, machine: Machine) -> bool:
 
 def _steps(way: _Way, options: CompileOptions) -> float:
     """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
+    parts, tile = way
+    several = all_sums(parts)
+    if len(several) > 1 and (tile.strips or any(_block(one, _deepest(options)) for one in several)):
+        return inf
+    strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
+    return sum(_sum_steps((one, tile), options) for one in several) + strided
+
+
+def _sum_steps(way: _Way, options: CompileOptions) -> float:
+    """The same of one sum, up to its total."""
     (parts, tile), machine = way, options.machine
     lanes, depth = tile.lanes, points(parts.sums)
-    strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
     if tile.dot:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
-        return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
+        return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
     if lanes < lanes_of(parts, machine):
@@ -335,7 +370,7 @@ def _steps(way: _Way, options: CompileOptions) -> float:
         steps += machine.transpose_steps * depth / points(parts.right)
     elif _scattered_rows(parts, machine):
         steps += machine.line_steps * depth / min(columns, tile.vectors * lanes)
-    return steps + strided
+    return steps
 
 
 def _operations(factor: Scalar) -> int:
@@ -367,7 +402,8 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     few, narrow = thresholds.few_rows_vectors, lanes_of(parts, options.machine) // tile.lanes
     usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
     depth = _DEPTH * 2 // usual // 2 if tile.strips else _deepest(options) * thresholds.tile_vectors // usual
-    tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
+    several = bool(joint_sums(parts)[0])
+    tile = replace(tile, block=_block(parts, depth) if tile.panel and not several else 0)
     usual = min(usual * narrow, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)
     most = _most_rows(options, min(usual, thresholds.tile_vectors * narrow), 0 if tile.dot else size)
@@ -404,6 +440,8 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     All rows of several loops, if they are few, share a panel for a block of their sums.
     """
     thresholds, rows = options.thresholds, points(parts.left)
+    if joint_sums(parts)[0]:
+        return replace(tile, group=thresholds.joint_tiles, panels=1, packed=1, looks=0)
     grouped = bool(tile.block or tile.strips)
     whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
     asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
@@ -428,23 +466,30 @@ def _block(parts: Parts, depth: int) -> int:
     return even(size, most)
 
 
+def _nests(parts: Parts, tile: Tile) -> list[list[int]]:
+    """The sizes of the loops that one register adds up in, one nest after another."""
+    sizes = [size for _, size in parts.sums]
+    if not tile.dot:
+        return [sizes]
+    *outer, last = sizes  # as if vectors were narrow; their lanes are added up across at the end
+    return [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
+
+
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
     """How many products a register adds up at most, and others of those sums; about as many each time."""
     if not is_rounded(parts.ops, parts.total.dtype):
         return ()
-    sizes, most = [size for _, size in parts.sums], ROUNDINGS
-    nests = [sizes]
-    if tile.dot:  # as if vectors were narrow; their lanes are added up across at the end
-        *outer, last = sizes
-        nests = [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
-        most -= _HALVINGS
     if tile.block:
         return PARTS
-    if sum(map(prod, nests)) < most:  # the last time is where the sum is added to what it starts from
+    found = [_nests(one, tile) for one in all_sums(parts)]
+    most = ROUNDINGS - (_HALVINGS if tile.dot else 0)
+    if (
+        max(sum(map(prod, nests)) for nests in found) < most
+    ):  # the last time is where it is added to what it starts from
         return ()
 
     def count(each: int) -> int:
-        return sum(number_of_parts(one, each) for one in nests)
+        return max(sum(number_of_parts(one, each) for one in nests) for nests in found)
 
     fewest = next((many for many in range(2, most // 2) if count(most - many) <= many), 0)
     return (next(each for each in range(1, most) if count(each) <= fewest),) if fewest else PARTS

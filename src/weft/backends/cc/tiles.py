@@ -102,8 +102,15 @@ class Tiles:
 
     def functions(self) -> Lines:
         """The functions of tiles and of a panel."""
-        packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
-        return [*self._sizes(), *self._kinds(), *self._any(), *packs]
+        return [*self.sizes(), *self.of_tiles(), *self.of_panels()]
+
+    def of_tiles(self) -> Lines:
+        """Those that accumulate a tile."""
+        return [*self._kinds(), *self._any()]
+
+    def of_panels(self) -> Lines:
+        """Those that pack columns, and rows."""
+        return [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
 
     @property
     def wide(self) -> int:
@@ -131,7 +138,7 @@ class Tiles:
             "last_columns": _last(columns, self.wide),
         }
 
-    def _sizes(self) -> Lines:
+    def sizes(self) -> Lines:
         rows, columns, sums = self.rows.size, self.columns.size, points(self.parts.sums)
         numbers = {"lanes": self.tile.lanes, **self._named}
         return [
@@ -293,7 +300,7 @@ class Tiles:
         return [*lines, *(self._function("exact", ANY) if self.ops.asks else [])]
 
     def _function(self, kind: str, extent: TileSize) -> Lines:
-        given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self._given()]
+        given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self.given()]
         head = f"static WEFT_FUSED void {self.name}_{kind}({', '.join(f'{of} {name}' for of, name in given)})"
         exact = [f"const bool exact = {'true' if extent is ANY else 'false'};"] if self.ops.asks else []
         body = self._dot(extent) if self.tile.dot else self._tile(extent)
@@ -312,6 +319,11 @@ class Tiles:
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def packed_from(self) -> list[str]:
+        """What packing columns is given of them, by name."""
+        factor = [self.columns.factor]
+        return [name for _, name in (*self._memory(factor), *self._loops(factor))]
 
     def _row_copied(self, side: Side) -> Lines:
         """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
@@ -387,8 +399,8 @@ class Tiles:
 
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size."""
-        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
-        names = ", ".join(name for _, name in self._given())
+        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self.given())
+        names = ", ".join(name for _, name in self.given())
         asks, exact = self.ops.asks, f"    if (looked != looked) {{ {name}_exact(rows, columns, {names}); return; }}"
         *others, (last, _, _) = self._met()
         return [
@@ -416,7 +428,7 @@ class Tiles:
         inner = points(self.parts.sums[1:])
         return f"((sums_to - sums_from) * {inner})" if self.tile.block else str(points(self.parts.sums))
 
-    def _given(self) -> Parameters:
+    def given(self) -> Parameters:
         """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
         factors = [*([] if self.tile.strips else [rows]), *([] if self.tile.panel else [columns])]
