@@ -1,7 +1,7 @@
 """Sums of a product's cells beside its own, whose results meet in what is done with them.
 
     product of left i; right j; sums k:
-        for i: for j: { t = 0;  for k: t += a[i, k] * b[k, j];  u = 0;  for l: u += c[i, l] * d[l, j];  y[i, j] = t * u }
+        for i: for j: { t = 0;  for k: t += a[i, k] * b[k, j];  u = 0;  for l: u += c[i, l] * d[l, j];  … }
 
 Such a sum has a factor of the product's rows and one of its columns, tensors that nothing in the product writes: it can
 be added up before anything is done with the product's own.
