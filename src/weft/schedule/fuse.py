@@ -93,6 +93,8 @@ class _Part:
     early: bool = False
     #: The kernel, if it is decided how it runs.
     decided: Kernel | None = None
+    #: Why a contraction that could be a sum beside its own is not.
+    apart: str = ""
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool, gathers: bool = False) -> _Part:
@@ -126,6 +128,7 @@ class _Part:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
+        self.apart = ""
         why = "" if self._join_cells(other, scales) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
@@ -133,7 +136,7 @@ class _Part:
             self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
             self.length += other.length
-        return why
+        return why and (self.apart or why)
 
     def _new_names(self, other: _Part) -> LoopNames:
         """What another part's loops and variables are called here, where they are not shared."""
@@ -174,7 +177,8 @@ class _Part:
         if scales.apart or not may_follow(mine, nest):
             return None
         found = joined(mine, nest)
-        return None if found is None or scales.joint(mine, other, found) else found
+        self.apart = "" if found is None else scales.joint(mine, other, found)
+        return None if self.apart else found
 
     def _join_loops(self, other: _Part, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""
