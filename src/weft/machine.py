@@ -54,9 +54,10 @@ class Machine:
     cache holds, `strided_steps` to load vectors from such a line where those around it are not wanted, `held_steps` the
     same where the second cache holds it, `contested_steps` to write to one that another core writes to, `scalar_steps`
     for an operation on one number; to convert one takes `convert_operations` of these, `half_operations` from half
-    precision. Lines `way_bytes` apart compete for the same few places of the first cache, lines up to `near_bytes`
-    apart are fetched before they are asked for, and `points_per_ns` points that do next to nothing are done in a
-    nanosecond. `identity` tells machines apart that cannot share compiled code.
+    precision. Lines `way_bytes` apart compete for the same few places of the first cache, for `near_ways` places of the
+    second one if they are that part of it apart, lines up to `near_bytes` apart are fetched before they are asked for,
+    and `points_per_ns` points that do next to nothing are done in a nanosecond. `identity` tells machines apart that
+    cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -87,6 +88,7 @@ class Machine:
     convert_operations: float = 0.125
     half_operations: float = 0.5
     way_bytes: int = 4096
+    near_ways: int = 16
     near_bytes: int = 256
     points_per_ns: float = 4.0
     identity: str = ""

@@ -78,7 +78,7 @@ def _continued(mine: Contracting, other: Contracting) -> dict[str, str] | None:
     return None
 
 
-def joined(mine: Contracting, stmt: Stmt) -> Contracting | None:
+def met(mine: Contracting, stmt: Stmt) -> Contracting | None:
     """The contraction with one after it that uses its results at the same cells, as a sum beside its own; None if a
     nest is no such."""
     other = contracting(stmt)

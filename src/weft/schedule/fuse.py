@@ -30,7 +30,7 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
-from weft.schedule.epilogue import added, followed, joined, may_follow, started
+from weft.schedule.epilogue import added, followed, may_follow, met, started
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
@@ -176,7 +176,7 @@ class _Part:
         """The contraction with another as a sum beside its own, if that is better."""
         if scales.apart or not may_follow(mine, nest):
             return None
-        found = joined(mine, nest)
+        found = met(mine, nest)
         self.apart = "" if found is None else scales.joint(mine, other, found)
         return None if self.apart else found
 

@@ -20,8 +20,6 @@ from weft.schedule.compile_options import CompileOptions
 
 #: So many products a register adds up, and others of those sums: as many fit into a panel.
 DEPTH = prod(PARTS)
-#: How many lines that are a power of two apart the second cache has place for: those of common processors, at least.
-_WAYS = 16
 
 
 def deepest(options: CompileOptions) -> int:
@@ -82,7 +80,10 @@ def _is_near(parts: Parts, lines: int, machine: Machine) -> bool:
         return False
     if points((*parts.sums, *parts.right)) * itemsize <= near:
         return True
-    return points(parts.sums) * lines * machine.line_bytes < _places(parts, lines, near, near // _WAYS, machine) * 3 / 4
+    return (
+        points(parts.sums) * lines * machine.line_bytes
+        < _places(parts, lines, near, near // machine.near_ways, machine) * 3 / 4
+    )
 
 
 def _places(parts: Parts, lines: int, cache: int, way: int, machine: Machine) -> float:

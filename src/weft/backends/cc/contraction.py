@@ -35,7 +35,7 @@ class Placed(TilesBeside):
     def lines(self) -> Lines:
         """The product itself, as a block."""
         sizes = ", ".join(f"{word} = {self.name}_{size}" for word, size in _SIZES)
-        lines = [f"enum {{ {sizes} }};", *self._scratch(), *self._claimed(), *self._columns()]
+        lines = [f"enum {{ {sizes} }};", *self._scratch(), *self._claimed(), *self._look_at_once(), *self._columns()]
         return ["{", *indented(lines), "}"]
 
     def _scratch(self) -> Lines:
@@ -56,6 +56,9 @@ class Placed(TilesBeside):
         if self._turns:
             lines.append(f"{self.accumulator} *const turned = ({self.accumulator} *){at};")
             at = f"(turned + {self._turned} * wide)"
+        if self._looks_at_once:
+            lines.append(f"{self.scalar} *const looked_all = ({self.scalar} *){at};")
+            at = f"(looked_all + {self._looked_groups('tall', 'lanes')})"
         for one in self.beside:
             if self._turns:
                 lines.append(f"{self.accumulator} *const turned_{one.at} = ({self.accumulator} *){at};")
@@ -83,6 +86,8 @@ class Placed(TilesBeside):
             tiles += f" + ({self._turned} + {self._turned - self.tile.rows}) * {self.name}_wide"
         for depth in self.panel_sizes().values():
             panel += f"sizeof({self.scalar}) * {depth} * {self.name}_wide + "
+        if self._looks_at_once:
+            panel += f"sizeof({self.scalar}) * {self._looked_groups(f'{self.name}_rows', f'{self.name}_lanes')} + "
         for _ in self.beside:
             tiles += f" + {self.name}_lanes + {tile} * {self.tile.group}"
             if self._turns:
@@ -185,10 +190,36 @@ class Placed(TilesBeside):
         body = [*self._tile_of(at), *self._call_tile(), *self._rest()]
         if not self.ops.asks:
             return steps(at, start, end, "tall", body)
-        many = f"tall * {self.tile.looks}"
+        many = f"(tall * {self.tile.looks})"
+        if self._looks_at_once:
+            return steps(
+                at,
+                start,
+                end,
+                "tall",
+                [f"const {self.scalar} looked_rows = looked_all[({at} - {start}) / {many}];", *body],
+            )
         look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
-        body = [f"if (({at} - {start}) % ({many}) == 0) {look}", *body]
+        body = [f"if (({at} - {start}) % {many} == 0) {look}", *body]
         return [f"{self.scalar} looked_rows = 0;", *steps(at, start, end, "tall", body)]
+
+    @property
+    def _looks_at_once(self) -> bool:
+        """Are all rows looked through before the first panel, and not for each?"""
+        return self.ops.asks and not self.tile.block and not self.tile.group and len(self.rows.loops) <= 1
+
+    def _looked_groups(self, tall: str, lanes: str) -> str:
+        """How many numbers say of groups of tiles what is in them, and a vector to spare."""
+        return f"(({self.rows.size} + {tall} * {self.tile.looks} - 1) / ({tall} * {self.tile.looks}) + {lanes})"
+
+    def _look_at_once(self) -> Lines:
+        """All rows looked through, some tiles at once."""
+        if not self._looks_at_once:
+            return []
+        at, (start, end), many = self._row_from, self._bounds("rows"), f"(tall * {self.tile.looks})"
+        look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
+        body = [f"const {self.scalar} {look}", f"looked_all[({at} - {start}) / {many}] = looked_rows;"]
+        return steps(at, start, end, many, body)
 
     def _rows_of_all(self) -> Lines:
         """The loop over groups of rows; of each, over the sums beside the product's own, and tiles."""

@@ -104,13 +104,9 @@ class Tiles:
         """The functions of tiles and of a panel."""
         return [*self.sizes(), *self.of_tiles(), *self.of_panels()]
 
-    def of_tiles(self) -> Lines:
-        """Those that accumulate a tile."""
-        return [*self._kinds(), *self._any()]
-
     def of_panels(self) -> Lines:
         """Those that pack columns, and rows."""
-        return [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
+        return (self._pack() if self.tile.panel else []) + (self._pack_rows() if self.tile.strips else [])
 
     @property
     def wide(self) -> int:
@@ -289,7 +285,7 @@ class Tiles:
             *unrolled("c", extent.columns, column),
         ]
 
-    def _kinds(self) -> Lines:
+    def of_tiles(self) -> Lines:
         """The functions of whole tiles and of those at the edges; and of any, where not all terms are numbers."""
         lines = Lines()
         for kind, *sizes in self._met():
@@ -297,7 +293,7 @@ class Tiles:
             extent = TileSize(rows, columns, -(-columns // self.tile.lanes))
             # written out, what functions of the prelude choose between was seen to leave its registers
             lines += self._function(kind, TileSize(*map(str, extent)) if self.ops.asks else extent)
-        return [*lines, *(self._function("exact", ANY) if self.ops.asks else [])]
+        return [*lines, *(self._function("exact", ANY) if self.ops.asks else []), *self._any()]
 
     def _function(self, kind: str, extent: TileSize) -> Lines:
         given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self.given()]
@@ -322,8 +318,7 @@ class Tiles:
 
     def packed_from(self) -> list[str]:
         """What packing columns is given of them, by name."""
-        factor = [self.columns.factor]
-        return [name for _, name in (*self._memory(factor), *self._loops(factor))]
+        return [name for of in (self._memory, self._loops) for _, name in of([self.columns.factor])]
 
     def _row_copied(self, side: Side) -> Lines:
         """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
