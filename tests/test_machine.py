@@ -98,14 +98,20 @@ def test_every_field_tells_machines_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "family", "flags", "halves"),
+    ("vendor", "family", "flags", "halves", "near"),
     [
-        ("AuthenticAMD", "25", "sse2 avx avx512f", True),
-        ("AuthenticAMD", "25", "sse2 avx avx2", False),  # of the same family, without such vectors
-        ("AuthenticAMD", "26", "sse2 avx avx512f", False),
-        ("GenuineIntel", "6", "sse2 avx avx512f", False),
+        ("AuthenticAMD", "25", "sse2 avx avx512f", True, True),
+        ("AuthenticAMD", "25", "sse2 avx avx2", False, False),  # of the same family, without such vectors
+        ("AuthenticAMD", "26", "sse2 avx avx512f", False, True),
+        ("GenuineIntel", "6", "sse2 avx avx512f", False, False),
     ],
 )
-def test_which_processors_run_wide_vectors_in_halves(vendor: str, family: str, flags: str, halves: bool) -> None:
+def test_what_is_known_of_a_family_of_processors(
+    vendor: str, family: str, flags: str, halves: bool, near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which run wide vectors in two halves, and to which a line of the second cache comes meanwhile."""
     lines = ["Linux", f"vendor_id\t: {vendor}", f"cpu family\t: {family}", f"flags\t\t: {flags}"]
-    assert machine._runs_halves(lines) is halves
+    monkeypatch.setattr(machine, "described", lambda: lines)
+    made, common = machine._here.__wrapped__(), wf.Machine()
+    assert (made.narrow_steps < common.narrow_steps) is halves
+    assert (made.held_steps < common.held_steps) is near

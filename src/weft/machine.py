@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,12 @@ from weft.public import public_constructor
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 #: Instruction sets by the word for them in the description: bytes in a vector, and how many vector registers.
 _VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16, 32)}
-#: Processors that run their widest vectors in two halves, by vendor and family; and what two narrower ones take there,
-#: which load more, and a line of the second cache, which comes meanwhile.
-_HALVES, _NARROW_STEPS, _STRIDED_STEPS = {("AuthenticAMD", "25")}, 1.08, 0.01
+#: What differs by the vendor and the family of a processor, if it has the widest vectors. Some run these in two halves,
+#: and take as long for two narrower ones, which load more; to some a line of the second cache comes meanwhile.
+_FAMILIES: Mapping[tuple[str, ...], Mapping[str, float]] = {
+    ("AuthenticAMD", "25"): {"narrow_steps": 1.08, "strided_steps": 0.01, "held_steps": 0.01},
+    ("AuthenticAMD", "26"): {"strided_steps": 2.0, "held_steps": 0.1},
+}
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _MEASURED_S = 0.02
 
@@ -47,12 +51,13 @@ class Machine:
     multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose
     it there, `narrow_steps` for two multiply-adds of vectors half as wide, `load_steps` for a multiply-add whose
     vectors are all loaded, and may straddle two cache lines, `line_steps` to read a number from a line that no first
-    cache holds, `strided_steps` to load vectors from such a line where those around it are not wanted,
-    `contested_steps` to write to one that another core writes to, `scalar_steps` for an operation on one number; to
-    convert one takes `convert_operations` of these, `half_operations` from half precision. Lines `way_bytes` apart
-    compete for the same few places of the first cache, lines up to `near_bytes` apart are fetched before they are asked
-    for, and `points_per_ns` points that do next to nothing are done in a nanosecond. `identity` tells machines apart
-    that cannot share compiled code.
+    cache holds, `strided_steps` to load vectors from such a line where those around it are not wanted, `held_steps` the
+    same where the second cache holds it, `contested_steps` to write to one that another core writes to, `scalar_steps`
+    for an operation on one number; to convert one takes `convert_operations` of these, `half_operations` from half
+    precision. Lines `way_bytes` apart compete for the same few places of the first cache, for `near_ways` places of the
+    second one if they are that part of it apart, lines up to `near_bytes` apart are fetched before they are asked for,
+    and `points_per_ns` points that do next to nothing are done in a nanosecond. `identity` tells machines apart that
+    cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -77,11 +82,13 @@ class Machine:
     load_steps: float = 1.4
     line_steps: float = 1.7
     strided_steps: float = 2.8
+    held_steps: float = 2.8
     contested_steps: float = 32.0
     scalar_steps: float = 4.0
     convert_operations: float = 0.125
     half_operations: float = 0.5
     way_bytes: int = 4096
+    near_ways: int = 16
     near_bytes: int = 256
     points_per_ns: float = 4.0
     identity: str = ""
@@ -143,7 +150,6 @@ def _here() -> Machine:
     lines = described()
     words = " ".join(lines).split()
     vector_bytes, registers = next((found for word, found in _VECTORS.items() if word in words), (16, 16))
-    halves = _runs_halves(lines)
     return Machine(
         platform.machine(),
         vector_bytes,
@@ -151,17 +157,16 @@ def _here() -> Machine:
         _caches() or COMMON.caches,
         os.cpu_count() or 1,
         _line() or COMMON.line_bytes,
-        narrow_steps=_NARROW_STEPS if halves else COMMON.narrow_steps,
-        strided_steps=_STRIDED_STEPS if halves else COMMON.strided_steps,
+        **_of_family(lines),
         identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
     )
 
 
-def _runs_halves(lines: Sequence[str]) -> bool:
-    """Does a processor of this description run its widest vectors in two halves?"""
+def _of_family(lines: Sequence[str]) -> Mapping[str, Any]:
+    """What differs from a common machine where a processor of this description runs the widest vectors."""
     said = {key.strip(): value.split() for key, _, value in (line.partition(":") for line in lines)}
     family = *said.get("vendor_id", ()), *said.get("cpu family", ())
-    return family in _HALVES and "avx512f" in said.get("flags", ())
+    return _FAMILIES.get(family, {}) if "avx512f" in said.get("flags", ()) else {}
 
 
 def described() -> list[str]:

@@ -152,7 +152,11 @@ PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, pane
         ("ki;kj=>ij", replace(PACKED, strips="folded"), "rows are packed where columns are, for a group of tiles"),
         ("ki;kj=>ij", replace(PLAIN, panels=2), "panels follow each other where rows are packed"),
         ("ki;kj=>ij", replace(PACKED, packed=0), "panels follow each other where rows are packed"),
-        ("ki;kj=>ij", replace(PLAIN, group=2), "groups are of tiles that share a block of sums, or strips"),
+        (
+            "ki;kj=>ij",
+            replace(PLAIN, group=2),
+            "groups are of tiles that share a block of sums, or strips, or have several sums",
+        ),
         ("ki;kj=>ij", replace(PACKED, panels=1025), "1025 at once are more than 1024"),
         ("ki;kj=>ij", replace(PLAIN, looks=1), "only extrema of floats look whether terms are numbers"),
         ("ikl;lkj=>ij", replace(PLAIN, collapse=(1, 1, 2)), "cells of `k` do not follow those of `l`"),
@@ -204,7 +208,10 @@ def parts(staged: Staged) -> tuple[Read, Read]:
 def test_what_pays_depends_on_the_machine() -> None:
     """A panel, where the second cache does not hold the columns."""
     staged = contraction("ik;kj=>ij", i=999, j=999, k=999)
-    here, roomy = (best_tile(staged, on(caches=(1 << 15, size), strided_steps=0.001)) for size in (1 << 20, 1 << 24))
+    here, roomy = (
+        best_tile(staged, on(caches=(1 << 15, size), strided_steps=0.001, held_steps=0.001))
+        for size in (1 << 20, 1 << 24)
+    )
     assert here is not None
     assert roomy is not None
     assert "panel" in show(Program((here,)))
@@ -220,7 +227,7 @@ def shape_of(staged: Staged, options: CompileOptions) -> Tile:
 
 def test_a_panel_pays_from_so_many_rows_on() -> None:
     staged = contraction("ik;kj=>ij", i=700, j=999, k=999)
-    meanwhile = on(strided_steps=0.001)
+    meanwhile = on(strided_steps=0.001, held_steps=0.001)
     assert [shape_of(staged, meanwhile.but(pack_rows=rows)).panel for rows in (1332, 1333)] == ["copied", ""]
 
 
@@ -237,7 +244,7 @@ def test_a_panel_pays_from_so_many_rows_on() -> None:
 def test_columns_are_packed_whose_lines_the_first_cache_loses(rows: int, columns: int, sums: int, panel: str) -> None:
     staged = contraction("ik;kj=>ij", i=rows, j=columns, k=sums)
     assert shape_of(staged, DEFAULTS).panel == panel
-    assert not shape_of(staged, on(strided_steps=0.001)).panel  # where they come in time
+    assert not shape_of(staged, on(strided_steps=0.001, held_steps=0.001)).panel  # where they come in time
 
 
 def test_short_sums_are_unrolled() -> None:

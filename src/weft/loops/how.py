@@ -171,19 +171,19 @@ def is_within_limits(how: How | Blocks) -> bool:
 class Tile(Worded):
     """How a product runs in registers: tiles of `rows` times `vectors` of `lanes`.
 
-    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those
-    of a `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]`
-    of those sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has
-    columns packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0:
-    all). `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row
-    along the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips
-    before the next rows (0: those of all loops on the left), and `panels` follow each other for one group. Where
-    `looks` is not 0, the rows of so many tiles are looked through at once for terms that are not numbers, and the
-    columns of each panel: extrema of others are quicker. `unroll` writes out the last sum. As many of
-    the last loops on the left, on the right and of the sums run as one as `collapse` says. What follows the sums
-    runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share the
-    iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such loop, if
-    `shared` says which: each claims `chunk` at a time.
+    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
+    `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
+    sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
+    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all).
+    `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row along
+    the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips before
+    the next rows (0: those of all loops on the left), and `panels` follow each other for one group; of sums beside the
+    product's own each does a `group` before the next, in panels of the same kind. Where `looks` is not 0, the rows of
+    so many tiles are looked through at once for terms that are not numbers, and the columns of each panel: extrema of
+    others are quicker. `unroll` writes out the last sum. As many of the last loops on the left, on the right and of the
+    sums run as one as `collapse` says. What follows the sums runs along the columns, or the rows, of a tile, on vectors
+    if `vector` says so. Threads share the iterations of the outermost loop over "columns" or over "rows", panels or
+    tiles where there is but one such loop, if `shared` says which: each claims `chunk` at a time.
     """
 
     words: ClassVar[str] = (

@@ -12,6 +12,7 @@ from math import prod
 
 from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
 from weft.loops.folded_sums import folded_sums
+from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
@@ -52,7 +53,7 @@ def unfit(staged: Staged) -> str:
     return (
         _misshapen(tile, found)
         or _misgrouped(tile, found)
-        or _misaligned(tile, found)
+        or next(filter(None, (_misaligned(tile, one) for one in all_sums(found))), "")
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged, tile.shared) if tile.shared else "")
     )
@@ -129,9 +130,11 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
         return "rows are packed where columns are, for a group of tiles"
     if min(tile.packed, tile.panels) < 1 or (max(tile.packed, tile.panels) > 1 and not tile.strips):
         return "panels follow each other where rows are packed"
-    grouped = bool(tile.block or tile.strips)
-    if tile.group < 0 or (tile.group and not grouped):
-        return "groups are of tiles that share a block of sums, or strips"
+    grouped, several = bool(tile.block or tile.strips), bool(joint_sums(found)[0])
+    if grouped and several:
+        return "of several sums, none is in blocks or reads strips"
+    if tile.group < 0 or (tile.group and not (grouped or several)) or (several and not tile.group):
+        return "groups are of tiles that share a block of sums, or strips, or have several sums"
     if tile.looks and not asks_for_numbers(found.ops, found.total.dtype):
         return "only extrema of floats look whether terms are numbers"
     if tile.looks < 0 or (tile.looks > 1 and grouped):
@@ -169,7 +172,8 @@ def lies_along(factor: Scalar, loop: Loop, dtype: str) -> bool:
 
 def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:
     """Why what follows a product's sums cannot run on vectors, along the last of some loops."""
-    return not_on_vectors(along[-1:], (Let(found.total, found.start), *found.rest)) if along else "there is no loop"
+    block = (Let(found.total, found.start), *joint_sums(found)[1])
+    return not_on_vectors(along[-1:], block) if along else "there is no loop"
 
 
 def shared_product(staged: Staged, side: str) -> str:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.annotations import staged_product
+from weft.loops.annotations import Parts, staged_product
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.folded_sums import folded_sums
+from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import points
 from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST, Staged
@@ -111,6 +112,13 @@ class Contracting:
         return around(self.what.batch, (self.staged,))
 
     @property
+    def parts(self) -> Parts:
+        """The parts of its product."""
+        what = self.what
+        loops = what.left, what.right, what.sums
+        return Parts(*loops, self.total, self.start, what.ops, what.factors, self._follows, what.tests)
+
+    @property
     def staged(self) -> Staged:
         """As a product, of each batch."""
         what, start = self.what, Let(self.total, self.start)
@@ -133,12 +141,14 @@ def contracting(stmt: Stmt, gathers: bool = False, several: bool = False) -> Con
 def with_obstacle(found: Contracting, folds: bool = False) -> Contracting:
     """A contraction with the reason why what is done at its points keeps it from being placed, if so.
 
-    Sums of a part of its rows or columns do not, where a backend `folds` those.
+    Sums of a part of its rows or columns do not, where a backend `folds` those; elsewhere sums of its cells do not.
     """
     rest, folded = folded_sums(found.what.left, found.what.right, found.rest) if folds else (found.rest, ())
-    terms = (found.what, *found.more)
-    read = [one for term in terms for factor in term.factors for one in reads(factor)]
-    kept, sums = dict(found.what.kept), {name for term in terms for name, _ in term.sums}
+    joint, rest = ((), rest) if folds else joint_sums(replace(found.parts, rest=rest))
+    terms = [(one.factors, one.sums) for one in (found.what, *found.more)]
+    terms += [(one.factors, one.sums) for one in joint]
+    read = [one for factors, _ in terms for factor in factors for one in reads(factor)]
+    kept, sums = dict(found.what.kept), {name for _, loops in terms for name, _ in loops}
     block = (Let(found.total, found.start), *rest, *(one.update for one in folded))
     why = found.what.why or in_any_order(kept, block, read, sums)
     return replace(found, what=replace(found.what, why=why))
@@ -374,7 +384,8 @@ def _staged(
             return (stmt,)  # it runs where a product of all points would not do (`pad_windows.py`)
         if is_placed(found, points):
             found = _forwards(found)
-            if is_rounded(found.what.ops, found.total.dtype) or fits(found.staged):
+            alone = not joint_sums(found.parts)[0]
+            if (is_rounded(found.what.ops, found.total.dtype) and alone) or fits(found.staged):
                 return found.placed
         why[f"{found.what}: {found.what.why or 'no tile fits it'}"] = None
         return None if recurrence else (stmt,)

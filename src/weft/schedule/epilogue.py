@@ -10,6 +10,13 @@ another contraction that goes on from the result, for a backend that has several
     g[i, j] = a[i, k] * u[k, j];  g[i, j] += b[i, l] * v[l, j]
 
     becomes      for i: for j: { g = 0;  for k: g = g + a[i, k] * u[k, j];  for l: g = g + b[i, l] * v[l, j];  … }
+
+And so is one that uses the result at the same cell, for a backend that has several sums of one cell beside each other
+(`loops/joint_sums.py`): what is done with both needs no memory between them then.
+
+    g[i, j] = a[i, k] * u[k, j];  h[i, j] = a[i, k] * v[k, j];  y[i, j] = silu(g[i, j]) * h[i, j]
+
+    becomes      for i: for j: { g = 0;  for k: g = …;  h = 0;  for k: h = …;  y[i, j] = silu(g) * h }
 """
 
 from __future__ import annotations
@@ -18,8 +25,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from weft.affine import Affine
-from weft.loops import Let, Read, Stmt, Store, Update
+from weft.loops import For, Let, Read, Stmt, Store, Update
 from weft.loops.effects import effects, sources
+from weft.loops.joint_sums import all_sums
 from weft.loops.walk import Loop, accesses, expanded, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
@@ -70,6 +78,23 @@ def _continued(mine: Contracting, other: Contracting) -> dict[str, str] | None:
     return None
 
 
+def met(mine: Contracting, stmt: Stmt) -> Contracting | None:
+    """The contraction with one after it that uses its results at the same cells, as a sum beside its own; None if a
+    nest is no such."""
+    other = contracting(stmt)
+    if other is None or other.what.why or other.what.is_conditional or other.more or mine.more:
+        return None
+    cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
+    after = (Let(other.total, other.start), *other.rest)
+    pairs = [(cells[one.buffer], one.at) for one in accesses(after) if one.buffer in cells and one.at is not None]
+    names = matched(mine, other.what.kept, pairs) if pairs else None
+    if names is None:
+        return None
+    found = with_obstacle(replace(mine, rest=(*mine.rest, *renamed(other.point, names))))
+    several = len(all_sums(mine.parts)) + len(all_sums(other.parts))
+    return None if found.what.why or len(all_sums(found.parts)) < several else found
+
+
 def may_follow(mine: Contracting, stmt: Stmt) -> bool:
     """Has a nest as many loops as a contraction has cells to run over, and as long ones? Then it is worth a look."""
     loops, _, _ = enclosing_loops(stmt)
@@ -85,6 +110,8 @@ def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     if alike is None:
         return None
     new = renamed((*lets, *block), alike)
+    if any(isinstance(one, For) for one in new):
+        return None
     found = with_obstacle(replace(mine, rest=(*mine.rest, *new)))
     return None if found.what.why or _waits(mine.rest, new) else found
 

@@ -9,9 +9,10 @@ written late joins no kernel before the first that is. What finds what is checke
 runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
-join it (`epilogue.py`), and what goes on from that, where a backend has several sums in one variable; anything else
-shares its batch loops, or nothing. Another contraction shares them if what one leaves for the other fits into a cache
-then, and did not before: attention runs head by head.
+join it (`epilogue.py`), and what goes on from that, where a backend has several sums in one variable, or uses it at the
+same cells, where a backend has several sums of a cell; anything else shares its batch loops, or nothing. Another
+contraction shares them if what one leaves for the other fits into a cache then, and did not before: attention runs head
+by head.
 
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
 kernels that are alike, and the time of all later passes is linear in the program.
@@ -29,7 +30,7 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
-from weft.schedule.epilogue import added, followed, may_follow, started
+from weft.schedule.epilogue import added, followed, may_follow, met, started
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
@@ -92,6 +93,8 @@ class _Part:
     early: bool = False
     #: The kernel, if it is decided how it runs.
     decided: Kernel | None = None
+    #: Why a contraction that could be a sum beside its own is not.
+    apart: str = ""
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool, gathers: bool = False) -> _Part:
@@ -125,6 +128,7 @@ class _Part:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
+        self.apart = ""
         why = "" if self._join_cells(other, scales) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
@@ -132,7 +136,7 @@ class _Part:
             self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
             self.length += other.length
-        return why
+        return why and (self.apart or why)
 
     def _new_names(self, other: _Part) -> LoopNames:
         """What another part's loops and variables are called here, where they are not shared."""
@@ -143,8 +147,10 @@ class _Part:
         before it, if it `leads`."""
         found, lead, leads = None, (*self.lead, *other.lead), scales.leads
         if self.product is not None and other.product is not None:
-            if len(other.level.body) == 1 and not scales.added(self.product, other.product):
-                found = added(self.product, renamed(other.level.body, self._new_names(other))[0])
+            if len(other.level.body) == 1:
+                nest = renamed(other.level.body, self._new_names(other))[0]
+                found = None if scales.added(self.product, other.product) else added(self.product, nest)
+                found = found or self._join_sums(self.product, other.product, nest, scales)
         elif self.product is not None:
             *before, nest = other.level.body
             first = _comes_first(before, self.level.touched) if leads else not before
@@ -165,6 +171,14 @@ class _Part:
         self.level = Level.of((*lead, *found.body))
         self.names |= {*other.names, *self._new_names(other).values()}
         return True
+
+    def _join_sums(self, mine: Contracting, other: Contracting, nest: Stmt, scales: FusionCost) -> Contracting | None:
+        """The contraction with another as a sum beside its own, if that is better."""
+        if scales.apart or not may_follow(mine, nest):
+            return None
+        found = met(mine, nest)
+        self.apart = "" if found is None else scales.joint(mine, other, found)
+        return None if self.apart else found
 
     def _join_loops(self, other: _Part, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""

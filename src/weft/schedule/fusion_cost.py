@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.loops import Buffer, For, Let, Local, Set, Store
-from weft.loops.effects import effects
+from weft.loops.annotations import parts_of
+from weft.loops.effects import effects, read_in, sources
+from weft.loops.joint_sums import all_sums
 from weft.loops.legality import carried
 from weft.loops.product_legality import shared_product
 from weft.loops.sites import independent
@@ -24,6 +26,8 @@ from weft.schedule.accumulators import accumulated_in
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting
 from weft.schedule.loop_tree import Level, Shared
+from weft.schedule.split_products import best_strips
+from weft.schedule.tile import best_tile, lanes_of, steps_of
 from weft.schedule.work import work_ns
 
 
@@ -98,6 +102,41 @@ class FusionCost:
     def added(self, before: Contracting, after: Contracting) -> str:
         """Why a contraction that goes on from the result of another is better one of its own; empty if they are one."""
         return "each contraction has tiles of its own"
+
+    @property
+    def apart(self) -> bool:
+        """Has each contraction a kernel of its own, whatever their results meet in?"""
+        return not self.together or self.options.thresholds.joint_sums < 2
+
+    def joint(self, mine: Contracting, other: Contracting, both: Contracting) -> str:
+        """Why two contractions are better not summed up beside each other; empty if they are.
+
+        It saves a pass over what one leaves for the other, there and back, and a call; it costs the better tiles that
+        one of them has by itself. Columns that tiles read as they lie, and no near cache holds, come one after another:
+        of two tensors in turns, they come later.
+        """
+        options, most = self.options, self.options.thresholds.joint_sums
+        if len(all_sums(both.parts)) > most:
+            return f"more than {most} sums meet there"
+        if any(best_strips(one.what.batch, one.staged, options) > 1 for one in (mine, other)):
+            return "threads share their sums"
+        alone, beside = [steps_of(one.staged, options) for one in (mine, other)], steps_of(both.staged, options)
+        best = best_tile(both.staged, options)
+        if best is None or best.what.tile is None:
+            return "no tile fits both"
+        columns = {one for each in all_sums(parts_of(best)) for one in sources(each.factors[1])}
+        if not best.what.tile.panel and sum(one.bytes for one in columns) > self.machine.caches[1]:
+            return "the columns of each come from memory, as they lie"
+        wanted = read_in((Let(other.total, other.start), *other.rest))
+        between = {one.buffer for one in mine.rest if isinstance(one, Store) and one.buffer in wanted}
+        saved = self.machine.call_ns + 2 * self.machine.transfer_ns(sum(one.bytes for one in between))
+        lost = (beside - sum(alone)) * self._step_ns(both)
+        return f"it would save {saved:.0f} ns of memory and lose {lost:.0f} ns of tiles" if lost > saved else ""
+
+    def _step_ns(self, found: Contracting) -> float:
+        """What a step of a vector unit for each cell of a contraction takes."""
+        lanes = lanes_of(found.parts, self.machine)
+        return prod(size for _, size in found.what.kept) * 2 * lanes * 1e9 / self.machine.flops_per_s
 
     def _saved(self, mine: Level, theirs: Level) -> float:
         """The time of one pass over the memory that both touch."""

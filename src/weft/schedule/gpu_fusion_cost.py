@@ -31,6 +31,11 @@ class GpuFusionCost(FusionCost):
             return "many programs share a loop, and one runs straight-line code"
         return ""
 
+    @property
+    def apart(self) -> bool:
+        """A block is of one sum: what another leaves for it is in the second cache."""
+        return True
+
     def epilogue(self, before: Contracting, after: Contracting) -> str:
         return ""
 

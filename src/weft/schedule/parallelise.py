@@ -18,6 +18,7 @@ from dataclasses import replace
 from weft.loops import Buffer, For, Parallel, Read, Role, Staged, Stmt, Store, Tile, Update
 from weft.loops.annotations import Parts, placed_parts
 from weft.loops.effects import effects
+from weft.loops.joint_sums import all_sums
 from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import shared_product
@@ -126,23 +127,27 @@ def _chunks(size: int, ns: float, options: CompileOptions) -> list[int]:
 def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: CompileOptions) -> float:
     """When the last core is done with its chunks of a product, in steps of a vector unit.
 
-    Whoever has some rows reads all columns for them, and packs them where these are packed; rows only if they are.
+    Whoever has some rows reads all columns for them, and packs them where these are packed; rows only if they are, or
+    looks through them.
     """
     parts, tile, machine = placed_parts(staged), staged.what.tile, options.machine
     assert tile is not None
-    rows, columns, sums = points(parts.left), points(parts.right), points(parts.sums)
-    each = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
-    panels = _packing_steps(sums * columns, each, parts, tile, machine)
+    rows, columns = points(parts.left), points(parts.right)
+    sums = sum(points(one.sums) for one in all_sums(parts))
+    number = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
+    panels = _packing_steps(sums * columns, number, parts, tile, machine)
     if tile.panel == "copied":  # what fills no vector is copied one by one
         panels += machine.scalar_steps * sums * (columns % tile.lanes)
     strips = _packing_steps(sums * rows, machine.transpose_steps, parts, tile, machine) if tile.strips else 0.0
+    looks = rows * sums / tile.lanes * machine.load_steps if tile.looks and not (tile.block or tile.group) else 0.0
     rounds = -(-size // (chunk * machine.cores))
     share, work = min(rounds * chunk, size) / size, rows * columns * sums / tile.lanes
     tall, wide = (dict(sides(staged))[one] for one in ("rows", "columns"))
     work += machine.contested_steps * _contested_lines(parts, tile, side, size, chunk, machine)
     if side == "columns":
-        return share * (work + panels * _times(tall, tile.group)) + rounds * strips * _times(chunk, tile.panels)
-    return share * (work + strips * _times(wide, tile.panels)) + rounds * panels * _times(chunk, tile.group)
+        each = rounds * (strips * _times(chunk, tile.panels) + looks)
+        return share * (work + panels * _times(tall, tile.group)) + each
+    return share * (work + strips * _times(wide, tile.panels) + looks) + rounds * panels * _times(chunk, tile.group)
 
 
 def _contested_lines(parts: Parts, tile: Tile, side: str, size: int, chunk: int, machine: Machine) -> int:

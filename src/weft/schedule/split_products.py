@@ -30,6 +30,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Cast, Let, Local, Read, Role, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, parts_of, placed_parts, staged_product
 from weft.loops.constants import constant_value, neutral_of
+from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import carried, points
 from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Inside
@@ -174,7 +175,7 @@ def best_strips(batch: Sequence[Loop], staged: Staged, options: CompileOptions) 
     """
     found, ns, cores = parts_of(staged), work_ns(around(batch, (staged,)), options.machine), options.machine.cores
     fewest = options.thresholds.few_iterations * _joining_ns(found, points(batch), options.machine)
-    if found.tests or ns < 2 * options.chunk_ns or fewest > ns * (1 - 1 / cores):
+    if found.tests or joint_sums(found)[0] or ns < 2 * options.chunk_ns or fewest > ns * (1 - 1 / cores):
         return 1
     whole = best_tile(staged, options)
     return 1 if whole is None else _SplitCost(whole, points(batch), ns, options).best()

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from math import gcd, inf, prod
+from math import inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
+from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import follow, points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import MOST_VECTORS, NARROWEST, WIDEST, at_a_point, lies_along, rest_in_order, unfit
@@ -32,9 +33,8 @@ from weft.ops import Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
+from weft.schedule.packing import DEPTH, deepest, most_rows, repays, scattered_rows, stride, vector_bytes
 
-#: So many products a register adds up, and others of those sums: as many fit into a panel.
-_DEPTH = prod(PARTS)
 #: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
 _HALVINGS = (WIDEST // numpy_type("float32").itemsize).bit_length() - 1
 
@@ -78,7 +78,7 @@ def retiled(
     shaped = _finished(found, tile, options.but(schedule=Options(rows=high, vectors=wide)))
     if tile.dot:
         shaped = replace(shaped, vectors=wide)
-    if tile.panel and block:
+    if tile.panel and block and not joint_sums(found)[0]:
         shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
         shaped = _grouped(found, replace(shaped, parts=_lengths(found, shaped)), options)
     return replace(staged, what=replace(staged.what, tile=shaped))
@@ -145,7 +145,7 @@ def _all_ways(staged: Staged, options: CompileOptions) -> Iterator[_Way]:
     for parts, tile in _ways(_merged(found, _runs(found)), options):
         yield parts, tile
         half, columns = tile.lanes // 2, parts.right[-1][1]
-        if not tile.dot and _vector_bytes(options.machine) > NARROWEST and 0 < columns % tile.lanes <= half:
+        if not tile.dot and vector_bytes(options.machine) > NARROWEST and 0 < columns % tile.lanes <= half:
             yield parts, replace(tile, lanes=half, vectors=2 * tile.vectors)
 
 
@@ -188,14 +188,16 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
         for loop in own:
             rows = _rows(others, other, thresholds.tile_rows)
             way = replace(parts, left=rows, right=_with_last(own, loop), factors=(other, mine))
-            if lies_along(mine, loop, parts.total.dtype):
+            if joint := joint_sums(way)[0]:
+                yield from _joint_ways(way, joint, plain, options)
+            elif lies_along(mine, loop, parts.total.dtype):
                 blocks = replace(way, sums=_in_blocks(way.sums, options))
-                packed = _repays(blocks, options)
+                packed = repays(blocks, options)
                 yield (blocks, replace(plain, panel="copied")) if packed else (way, plain)
-                if _scattered_rows(way, options.machine):
+                if scattered_rows(way, options.machine):
                     yield way, replace(plain, panel="copied", strips="copied")
             else:
-                inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
+                inner = next((one for one in parts.sums if stride(mine, one) == 1), None)
                 sums = _with_last(parts.sums, inner) if inner else parts.sums
                 way = replace(way, sums=_in_blocks(sums, options))
                 turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype) and _is_spaced(mine, loop)
@@ -203,7 +205,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 if _conversions(way.factors[0], options.machine) and not turned:
                     yield way, replace(plain, panel="copied", strips="copied")
     for loop in parts.sums:
-        if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
+        if _along_sums(parts, loop):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
@@ -211,10 +213,33 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 yield replace(way, sums=_with_last(parts.sums, loop)), replace(plain, vectors=columns, dot=True)
 
 
+def _joint_ways(way: Parts, joint: Sequence[Parts], plain: Tile, options: CompileOptions) -> Iterator[_Way]:
+    """The ways of a product with sums beside its own, whose columns are packed as its are: any can be copied."""
+    every, last = (way, *joint), way.right[-1]
+    if all(lies_along(one.factors[1], last, one.total.dtype) for one in every):
+        packed = any(repays(one, options) for one in every)
+        yield way, replace(plain, panel="copied" if packed else "")
+    else:
+        turned = all(stride(one.factors[1], one.sums[-1]) == 1 and _is_turned(one.factors[1], last) for one in every)
+        yield way, replace(plain, panel="transposed" if turned else "copied")
+
+
+def _is_turned(factor: Scalar, loop: Loop) -> bool:
+    """Can a factor's columns be transposed into a panel, if they lie along the last sum?"""
+    return isinstance(factor, Read) and is_float(factor.buffer.dtype) and _is_spaced(factor, loop)
+
+
+def _along_sums(parts: Parts, loop: Loop) -> bool:
+    """Do both factors lie along a sum; and those of sums beside it along their last?"""
+    joint = joint_sums(parts)[0]
+    pairs = [(parts, loop), *((one, one.sums[-1]) for one in joint)]
+    return all(lies_along(factor, last, one.total.dtype) for one, last in pairs for factor in one.factors)
+
+
 def _rows(loops: Sequence[Loop], factor: Scalar, tall: int) -> tuple[Loop, ...]:
     """Loops with that of rows last: of those that fill a tile the one whose rows lie closest together."""
     whole = [one for one in loops if one[1] >= tall]
-    return _with_last(loops, min(whole, key=lambda one: abs(_stride(factor, one)))) if whole else _largest(loops)
+    return _with_last(loops, min(whole, key=lambda one: abs(stride(factor, one)))) if whole else _largest(loops)
 
 
 def _strips(parts: Parts) -> str:
@@ -226,31 +251,16 @@ def _strips(parts: Parts) -> str:
 
 def _in_blocks(sums: tuple[Loop, ...], options: CompileOptions) -> tuple[Loop, ...]:
     """Sums, all but the last in any order, of which a panel holds those of an iteration of the first, if it can."""
-    deepest = _deepest(options)
-    if points(sums[1:]) <= deepest:
+    most = deepest(options)
+    if points(sums[1:]) <= most:
         return sums
-    first = next((one for one in sums[:-1] if points(sums) <= deepest * one[1]), sums[0])
+    first = next((one for one in sums[:-1] if points(sums) <= most * one[1]), sums[0])
     return (first, *(one for one in sums if one != first))
-
-
-def _deepest(options: CompileOptions) -> int:
-    """How many sums of the columns of a tile the second cache holds beside the rest."""
-    return max(options.machine.caches[1] // 4 // _row_bytes(options), _DEPTH)
-
-
-def _row_bytes(options: CompileOptions) -> int:
-    """The bytes of all columns of a tile."""
-    return options.thresholds.tile_vectors * _vector_bytes(options.machine)
-
-
-def _vector_bytes(machine: Machine) -> int:
-    """The bytes of a machine's vectors, or of the next narrower ones that there are."""
-    return max(NARROWEST, 1 << min(int(machine.vector_bytes), WIDEST).bit_length() - 1)
 
 
 def lanes_of(parts: Parts, machine: Machine) -> int:
     """How many sums of a product a vector of a machine holds."""
-    return _vector_bytes(machine) // numpy_type(parts.total.dtype).itemsize
+    return vector_bytes(machine) // numpy_type(parts.total.dtype).itemsize
 
 
 def _largest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
@@ -261,64 +271,28 @@ def _with_last(loops: Sequence[Loop], last: Loop) -> tuple[Loop, ...]:
     return (*(one for one in loops if one != last), last)
 
 
-def _stride(factor: Scalar, loop: Loop) -> int:
-    """The stride of a factor's tensor along a loop."""
-    found = next(one for one in walk(factor) if isinstance(one, Read))
-    return stride_of(found, loop[0]) or 0  # rows that are gathered are anywhere
-
-
 def _is_spaced(factor: Read, loop: Loop) -> bool:
     """Is a factor's tensor as far from one iteration of a loop to the next, each time?"""
     return stride_of(factor, loop[0]) is not None
 
 
-def _repays(parts: Parts, options: CompileOptions) -> bool:
-    """Are columns reused by many rows, the fewer the larger columns are; or those of one tile too large for a cache?"""
-    itemsize, cache, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1], points(parts.left)
-    far = points((*parts.sums, *parts.right)) * itemsize * rows >= options.pack_rows * cache
-    deep = points(parts.sums) * _row_bytes(options) > cache // 2
-    if points(parts.sums[1:]) > _deepest(options):
-        return False
-    many = rows >= options.thresholds.packed_tiles * options.thresholds.tile_rows
-    return (many and (far or deep)) or _loses_lines(parts, options)
-
-
-def _loses_lines(parts: Parts, options: CompileOptions) -> bool:
-    """Does it take longer to load the columns of a tile again for each tile of rows, than to pack them?
-
-    They are where the first cache does not hold their lines, or has no place for so many that are as far apart.
-    """
-    machine, itemsize = options.machine, numpy_type(parts.total.dtype).itemsize
-    steps = [abs(_stride(parts.factors[1], one)) * itemsize for one in parts.sums]
-    lines = -(-_row_bytes(options) // machine.line_bytes) + 1  # they begin anywhere
-    apart = max(gcd(*steps, machine.way_bytes), machine.line_bytes)
-    places = machine.caches[0] * min(1.0, lines * machine.line_bytes / apart)
-    if points(parts.sums) * lines * machine.line_bytes <= places:
-        return False
-    again = -(-points(parts.left) // _most_rows(options, 0, parts.left[-1][1] if parts.left else 1)) - 1
-    return again * lines * machine.strided_steps > machine.copy_steps * _row_bytes(options) / itemsize
-
-
-def _scattered_rows(parts: Parts, machine: Machine) -> bool:
-    """Is every scalar of a row in a line of its own, more of them than the first cache holds beside the rest?
-
-    Where lines that follow each other are near, and all rows of a tile are in one, they come in time.
-    """
-    step = min((abs(_stride(parts.factors[0], one)) for one in parts.sums), default=0)
-    near = step * numpy_type(parts.total.dtype).itemsize <= machine.near_bytes
-    if near and parts.left and _stride(parts.factors[0], parts.left[-1]) == 1:
-        return False
-    return step > 1 and points(parts.sums) * machine.line_bytes > machine.caches[0] // 4
-
-
 def _steps(way: _Way, options: CompileOptions) -> float:
     """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
+    parts, tile = way
+    several = all_sums(parts)
+    if len(several) > 1 and (tile.strips or any(_block(one, deepest(options)) for one in several)):
+        return inf
+    strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
+    return sum(_sum_steps((one, tile), options) for one in several) + strided
+
+
+def _sum_steps(way: _Way, options: CompileOptions) -> float:
+    """The same of one sum, up to its total."""
     (parts, tile), machine = way, options.machine
     lanes, depth = tile.lanes, points(parts.sums)
-    strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
     if tile.dot:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
-        return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
+        return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
     if lanes < lanes_of(parts, machine):
@@ -327,15 +301,15 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     computed = _operations(parts.factors[0]) + _conversions(parts.factors[0], machine)
     steps += machine.scalar_steps * depth * computed / reused
     if tile.panel:
-        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(options)):
+        if points(parts.sums[1:]) > (DEPTH if tile.strips else deepest(options)):
             return inf
-        transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
+        transposed = tile.panel == "transposed" or stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
     if tile.strips:
         steps += machine.transpose_steps * depth / points(parts.right)
-    elif _scattered_rows(parts, machine):
+    elif scattered_rows(parts, machine):
         steps += machine.line_steps * depth / min(columns, tile.vectors * lanes)
-    return steps + strided
+    return steps
 
 
 def _operations(factor: Scalar) -> int:
@@ -366,11 +340,12 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
     few, narrow = thresholds.few_rows_vectors, lanes_of(parts, options.machine) // tile.lanes
     usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
-    depth = _DEPTH * 2 // usual // 2 if tile.strips else _deepest(options) * thresholds.tile_vectors // usual
-    tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
+    depth = DEPTH * 2 // usual // 2 if tile.strips else deepest(options) * thresholds.tile_vectors // usual
+    several = bool(joint_sums(parts)[0])
+    tile = replace(tile, block=_block(parts, depth) if tile.panel and not several else 0)
     usual = min(usual * narrow, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)
-    most = _most_rows(options, min(usual, thresholds.tile_vectors * narrow), 0 if tile.dot else size)
+    most = most_rows(options, min(usual, thresholds.tile_vectors * narrow), 0 if tile.dot else size)
     tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
@@ -387,23 +362,14 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     return _grouped(parts, tile, options)
 
 
-def _most_rows(options: CompileOptions, vectors: int, size: int) -> int:
-    """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare.
-
-    Of so few rows that fewer tiles do, these are taller.
-    """
-    thresholds, wide = options.thresholds, max(vectors, options.thresholds.tile_vectors)
-    held = max(1, (options.machine.registers - wide - 2) // wide)
-    usual, tall = min(thresholds.tile_rows, held), min(thresholds.tall_tile_rows, held)
-    return tall if -(-size // tall) < min(-(-size // usual), thresholds.few_tiles + 1) else usual
-
-
 def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with what is done at once: for a block of sums, for rows that are packed, and to look at terms.
 
     All rows of several loops, if they are few, share a panel for a block of their sums.
     """
     thresholds, rows = options.thresholds, points(parts.left)
+    if joint_sums(parts)[0]:
+        return replace(tile, group=thresholds.joint_tiles, panels=1, packed=1, looks=0)
     grouped = bool(tile.block or tile.strips)
     whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
     asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
@@ -428,23 +394,30 @@ def _block(parts: Parts, depth: int) -> int:
     return even(size, most)
 
 
+def _nests(parts: Parts, tile: Tile) -> list[list[int]]:
+    """The sizes of the loops that one register adds up in, one nest after another."""
+    sizes = [size for _, size in parts.sums]
+    if not tile.dot:
+        return [sizes]
+    *outer, last = sizes  # as if vectors were narrow; their lanes are added up across at the end
+    return [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
+
+
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
     """How many products a register adds up at most, and others of those sums; about as many each time."""
     if not is_rounded(parts.ops, parts.total.dtype):
         return ()
-    sizes, most = [size for _, size in parts.sums], ROUNDINGS
-    nests = [sizes]
-    if tile.dot:  # as if vectors were narrow; their lanes are added up across at the end
-        *outer, last = sizes
-        nests = [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
-        most -= _HALVINGS
     if tile.block:
         return PARTS
-    if sum(map(prod, nests)) < most:  # the last time is where the sum is added to what it starts from
+    found = [_nests(one, tile) for one in all_sums(parts)]
+    most = ROUNDINGS - (_HALVINGS if tile.dot else 0)
+    if (
+        max(sum(map(prod, nests)) for nests in found) < most
+    ):  # the last time is where it is added to what it starts from
         return ()
 
     def count(each: int) -> int:
-        return sum(number_of_parts(one, each) for one in nests)
+        return max(sum(number_of_parts(one, each) for one in nests) for nests in found)
 
     fewest = next((many for many in range(2, most // 2) if count(most - many) <= many), 0)
     return (next(each for each in range(1, most) if count(each) <= fewest),) if fewest else PARTS

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.backends.cc.beside import Beside, TilesBeside
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
-from weft.backends.cc.looking import LookingTiles
+from weft.loops import Let
+from weft.loops.annotations import Parts
+from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import points, sums_of
 
 
 @dataclass(frozen=True, slots=True)
-class Placed(LookingTiles):
+class Placed(TilesBeside):
     """A contraction in tiles: its micro-kernels, and the code that calls them in a kernel.
 
     Where threads share it, each does some panels, or tiles of rows, or iterations of the outermost loop around these:
@@ -32,7 +35,7 @@ class Placed(LookingTiles):
     def lines(self) -> Lines:
         """The product itself, as a block."""
         sizes = ", ".join(f"{word} = {self.name}_{size}" for word, size in _SIZES)
-        lines = [f"enum {{ {sizes} }};", *self._scratch(), *self._claimed(), *self._columns()]
+        lines = [f"enum {{ {sizes} }};", *self._scratch(), *self._claimed(), *self._look_at_once(), *self._columns()]
         return ["{", *indented(lines), "}"]
 
     def _scratch(self) -> Lines:
@@ -41,6 +44,9 @@ class Placed(LookingTiles):
         if self.tile.panel:
             lines.append(f"{self.scalar} *const panel = {at};")
             at = f"(panel + {self._panel()} * wide)"
+        for panel, depth in self.panel_sizes().items():
+            lines.append(f"{self.scalar} *const {panel} = {at};")
+            at = f"({panel} + {depth} * wide)"
         if self.tile.strips:
             lines.append(f"{self.scalar} *const strips = ({self.scalar} *){at};")
             at = f"(strips + {self._panel()} * tall * {self.tile.group})"
@@ -50,6 +56,15 @@ class Placed(LookingTiles):
         if self._turns:
             lines.append(f"{self.accumulator} *const turned = ({self.accumulator} *){at};")
             at = f"(turned + {self._turned} * wide)"
+        if self._looks_at_once:
+            lines.append(f"{self.scalar} *const looked_all = ({self.scalar} *){at};")
+            at = f"(looked_all + {self._looked_groups('tall', 'lanes')})"
+        for one in self.beside:
+            if self._turns:
+                lines.append(f"{self.accumulator} *const turned_{one.at} = ({self.accumulator} *){at};")
+                at = f"(turned_{one.at} + {self._turned} * wide)"
+            lines.append(f"{self.accumulator} *const room_{one.at} = ({self.accumulator} *){at} + lanes;")
+            at = f"(room_{one.at} + {self.tile.group} * tall * wide)"
         return [
             *lines,
             f"{self.accumulator} *const {'room' if self.tile.block else 'sums'} = ({self.accumulator} *){at} + lanes;",
@@ -69,6 +84,14 @@ class Placed(LookingTiles):
         tiles = f"{tile} * {many}" if self.tile.block else tile
         if self._turns:  # one that is turned is so with the rows that fill its last block
             tiles += f" + ({self._turned} + {self._turned - self.tile.rows}) * {self.name}_wide"
+        for depth in self.panel_sizes().values():
+            panel += f"sizeof({self.scalar}) * {depth} * {self.name}_wide + "
+        if self._looks_at_once:
+            panel += f"sizeof({self.scalar}) * {self._looked_groups(f'{self.name}_rows', f'{self.name}_lanes')} + "
+        for _ in self.beside:
+            tiles += f" + {self.name}_lanes + {tile} * {self.tile.group}"
+            if self._turns:
+                tiles += f" + ({self._turned} + {self._turned - self.tile.rows}) * {self.name}_wide"
         return f"{panel}{part}sizeof({self.accumulator}) * ({tiles} + {self.name}_lanes)"
 
     @property
@@ -89,7 +112,8 @@ class Placed(LookingTiles):
             return []
         dtype, block = TRANSPOSED[self.accumulator]
         depth, rows = f"(columns + {block - 1}) / {block} * {block}", self._turned
-        return [f"weft_transpose_{dtype}(sums, wide, {depth}, {rows}, turned, {rows});"]
+        which = ["", *(f"_{one.at}" for one in self.beside)]
+        return [f"weft_transpose_{dtype}(sums{one}, wide, {depth}, {rows}, turned{one}, {rows});" for one in which]
 
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
@@ -121,7 +145,10 @@ class Placed(LookingTiles):
         """The loops over columns, panel by panel, around those over rows; where panels share rows, inside them."""
         assert self.columns.loop is not None
         at, step = self._from(self.columns.loop[0]), f"wide * {self.tile.panels}" if self.tile.panels > 1 else "wide"
-        if self.tile.group:
+        if beside := self.beside:
+            packs = [line for one in beside if one.packs for line in self._call_pack_beside(one)]
+            body = [*self._panel_of(at), *self._call_pack(), *packs, *self._around("rows", self._rows_of_all())]
+        elif self.tile.group:
             body = self._around("rows", self._groups(f"{at}_begin", step))
             at = f"{at}_begin"
         elif self.tile.block:
@@ -163,10 +190,56 @@ class Placed(LookingTiles):
         body = [*self._tile_of(at), *self._call_tile(), *self._rest()]
         if not self.ops.asks:
             return steps(at, start, end, "tall", body)
-        many = f"tall * {self.tile.looks}"
+        many = f"(tall * {self.tile.looks})"
+        if self._looks_at_once:
+            return steps(
+                at,
+                start,
+                end,
+                "tall",
+                [f"const {self.scalar} looked_rows = looked_all[({at} - {start}) / {many}];", *body],
+            )
         look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
-        body = [f"if (({at} - {start}) % ({many}) == 0) {look}", *body]
+        body = [f"if (({at} - {start}) % {many} == 0) {look}", *body]
         return [f"{self.scalar} looked_rows = 0;", *steps(at, start, end, "tall", body)]
+
+    @property
+    def _looks_at_once(self) -> bool:
+        """Are all rows looked through before the first panel, and not for each?"""
+        return self.ops.asks and not self.tile.block and not self.tile.group and len(self.rows.loops) <= 1
+
+    def _looked_groups(self, tall: str, lanes: str) -> str:
+        """How many numbers say of groups of tiles what is in them, and a vector to spare."""
+        return f"(({self.rows.size} + {tall} * {self.tile.looks} - 1) / ({tall} * {self.tile.looks}) + {lanes})"
+
+    def _look_at_once(self) -> Lines:
+        """All rows looked through, some tiles at once."""
+        if not self._looks_at_once:
+            return []
+        at, (start, end), many = self._row_from, self._bounds("rows"), f"(tall * {self.tile.looks})"
+        look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
+        body = [f"const {self.scalar} {look}", f"looked_all[({at} - {start}) / {many}] = looked_rows;"]
+        return steps(at, start, end, many, body)
+
+    def _rows_of_all(self) -> Lines:
+        """The loop over groups of rows; of each, over the sums beside the product's own, and tiles."""
+        row, many, (start, stop) = self._row_from, f"tall * {self.tile.group}", self._bounds("rows")
+        begin, end = f"{row}_begin", f"{row}_end"
+        rooms = {one.at: self._room_of(one, f"{row} - {begin}") for one in self.beside}
+        body = [f"const int64_t {end} = {stop} - {begin} < {many} ? {stop} : {begin} + {many};"]
+        for one in self.beside:
+            body += steps(row, begin, end, "tall", [*self._tile_of(row), rooms[one.at], one.call])
+        last = [*self._tile_of(row), *self._call_tile(), *rooms.values(), *self._rest()]
+        return steps(begin, start, stop, many, [*body, *steps(row, begin, end, "tall", last)])
+
+    def _room_of(self, one: Beside, at: str) -> str:
+        """Where a tile of a sum beside the product's own lies, so many rows after the first of a group."""
+        return f"{self.accumulator} *const sums_{one.at} = room_{one.at} + ({at}) * wide;"
+
+    def _call_pack_beside(self, one: Beside) -> Lines:
+        """The columns of a tile packed for a sum beside the product's own."""
+        names = one.tiles.packed_from()
+        return [f"{one.pack}_pack({', '.join([*names, 'columns', one.panel])});"]
 
     @property
     def _row_from(self) -> str:
@@ -199,7 +272,7 @@ class Placed(LookingTiles):
 
     def _call_tile(self) -> Lines:
         at = f"strips + ({self._row_from} - {self._row_from}_begin) * {self._depth()}"
-        names = [at if name == "strip" else name for _, name in self._given()]
+        names = [at if name == "strip" else name for _, name in self.given()]
         looked = f"{self.ops.together('looked_rows', 'looked')}, " if self.ops.asks else ""
         return [f"{self.name}_any({looked}rows, columns, {', '.join(names)});"]
 
@@ -224,10 +297,9 @@ class Placed(LookingTiles):
 
     def _call_pack(self) -> Lines:
         """The columns of a tile packed, and looked through."""
-        factor, lines = [self.columns.factor], []
+        lines = []
         if self.tile.panel:
-            names = [name for _, name in (*self._memory(factor), *self._loops(factor))]
-            names += ["columns", "panel", *(name for _, name in self._range())]
+            names = [*self.packed_from(), "columns", "panel", *(name for _, name in self._range())]
             lines.append(f"{self.name}_pack({', '.join(names)});")
         if self.ops.asks:
             names = [name for _, name in self._looked_columns()]
@@ -236,11 +308,7 @@ class Placed(LookingTiles):
 
     def _rest(self) -> Lines:
         """The epilogue of a tile: of a whole one, or of one at an edge. Where tiles have two sizes, both are known."""
-        start, total = self.parts.start, self.writer.variable(self.parts.total.name)
-        cell = f"turned[c * {self._turned} + r]" if self._turns else "sums[r * wide + c]"
-        found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}{cell}"
-        first = self.ops.joined(start, self.writer.value(start), found)
-        point = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
+        point = self._point()
         for step, side in (("c", self.columns), ("r", self.rows)):
             if side.loop:
                 word = self.writer.variable(side.loop[0])
@@ -253,6 +321,24 @@ class Placed(LookingTiles):
         kind = self._is("rows", "wide")
         return [*self._turn(), f"if ({kind}) {{", *indented(known), "} else {", *indented(ragged), "}"]
 
+    def _point(self) -> Lines:
+        """What is done at a point of a tile: with its sum, and with those beside that."""
+        lines, (found, rest) = self._total(self.parts, ""), joint_sums(self.parts)
+        totals = {one.total: (one, f"_{at}") for at, one in enumerate(found, 1)}
+        for stmt in rest:
+            if isinstance(stmt, Let) and stmt.local in totals:
+                lines += self._total(*totals[stmt.local])
+            else:
+                lines += self.writer.block([stmt], "")
+        return lines
+
+    def _total(self, parts: Parts, which: str) -> Lines:
+        """A total at a point, of what it starts from and what a tile has."""
+        start, total = parts.start, self.writer.variable(parts.total.name)
+        cell = f"turned{which}[c * {self._turned} + r]" if self._turns else f"sums{which}[r * wide + c]"
+        found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}{cell}"
+        return [f"{self.scalar} {total} = {self.ops.joined(start, self.writer.value(start), found)};"]
+
     def _at_points(self, point: Lines, rows: str, columns: str) -> Lines:
         """Something at each point of a tile of so many rows and columns."""
         inner, outer = ("c", columns), ("r", rows)
@@ -260,7 +346,7 @@ class Placed(LookingTiles):
             inner, outer = outer, inner
         block = loop(inner[0], "0", inner[1], point)
         if self.tile.vector:
-            sums = [one.name for one in sums_of(self.parts.rest) if one != self.parts.total]
+            sums = [one.name for one in sums_of(joint_sums(self.parts)[1]) if one != self.parts.total]
             block = [simd(list(map(self.writer.variable, sums))), *block]
         return loop(outer[0], "0", outer[1], block)
 

@@ -102,8 +102,11 @@ class Tiles:
 
     def functions(self) -> Lines:
         """The functions of tiles and of a panel."""
-        packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
-        return [*self._sizes(), *self._kinds(), *self._any(), *packs]
+        return [*self.sizes(), *self.of_tiles(), *self.of_panels()]
+
+    def of_panels(self) -> Lines:
+        """Those that pack columns, and rows."""
+        return (self._pack() if self.tile.panel else []) + (self._pack_rows() if self.tile.strips else [])
 
     @property
     def wide(self) -> int:
@@ -131,7 +134,7 @@ class Tiles:
             "last_columns": _last(columns, self.wide),
         }
 
-    def _sizes(self) -> Lines:
+    def sizes(self) -> Lines:
         rows, columns, sums = self.rows.size, self.columns.size, points(self.parts.sums)
         numbers = {"lanes": self.tile.lanes, **self._named}
         return [
@@ -282,7 +285,7 @@ class Tiles:
             *unrolled("c", extent.columns, column),
         ]
 
-    def _kinds(self) -> Lines:
+    def of_tiles(self) -> Lines:
         """The functions of whole tiles and of those at the edges; and of any, where not all terms are numbers."""
         lines = Lines()
         for kind, *sizes in self._met():
@@ -290,10 +293,10 @@ class Tiles:
             extent = TileSize(rows, columns, -(-columns // self.tile.lanes))
             # written out, what functions of the prelude choose between was seen to leave its registers
             lines += self._function(kind, TileSize(*map(str, extent)) if self.ops.asks else extent)
-        return [*lines, *(self._function("exact", ANY) if self.ops.asks else [])]
+        return [*lines, *(self._function("exact", ANY) if self.ops.asks else []), *self._any()]
 
     def _function(self, kind: str, extent: TileSize) -> Lines:
-        given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self._given()]
+        given = [*([("int", "rows"), ("int", "columns")] if extent is ANY else []), *self.given()]
         head = f"static WEFT_FUSED void {self.name}_{kind}({', '.join(f'{of} {name}' for of, name in given)})"
         exact = [f"const bool exact = {'true' if extent is ANY else 'false'};"] if self.ops.asks else []
         body = self._dot(extent) if self.tile.dot else self._tile(extent)
@@ -312,6 +315,10 @@ class Tiles:
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def packed_from(self) -> list[str]:
+        """What packing columns is given of them, by name."""
+        return [name for of in (self._memory, self._loops) for _, name in of([self.columns.factor])]
 
     def _row_copied(self, side: Side) -> Lines:
         """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
@@ -387,8 +394,8 @@ class Tiles:
 
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size."""
-        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
-        names = ", ".join(name for _, name in self._given())
+        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self.given())
+        names = ", ".join(name for _, name in self.given())
         asks, exact = self.ops.asks, f"    if (looked != looked) {{ {name}_exact(rows, columns, {names}); return; }}"
         *others, (last, _, _) = self._met()
         return [
@@ -416,7 +423,7 @@ class Tiles:
         inner = points(self.parts.sums[1:])
         return f"((sums_to - sums_from) * {inner})" if self.tile.block else str(points(self.parts.sums))
 
-    def _given(self) -> Parameters:
+    def given(self) -> Parameters:
         """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
         factors = [*([] if self.tile.strips else [rows]), *([] if self.tile.panel else [columns])]

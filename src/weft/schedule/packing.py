@@ -1,0 +1,120 @@
+"""Whether columns and rows of tiles are better packed: where their lines lie, and which cache holds them until the next
+tile that reads them.
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+from weft.loops import Read, walk
+from weft.loops.annotations import Parts
+from weft.loops.legality import points
+from weft.loops.nests import stride_of
+from weft.loops.product_legality import NARROWEST, WIDEST
+from weft.loops.roundings import PARTS
+from weft.loops.walk import Loop
+from weft.machine import Machine
+from weft.ops import Scalar
+from weft.ops.dtypes import numpy_type
+from weft.schedule.compile_options import CompileOptions
+
+#: So many products a register adds up, and others of those sums: as many fit into a panel.
+DEPTH = prod(PARTS)
+
+
+def deepest(options: CompileOptions) -> int:
+    """How many sums of the columns of a tile the second cache holds beside the rest."""
+    return max(options.machine.caches[1] // 4 // row_bytes(options), DEPTH)
+
+
+def row_bytes(options: CompileOptions) -> int:
+    """The bytes of all columns of a tile."""
+    return options.thresholds.tile_vectors * vector_bytes(options.machine)
+
+
+def vector_bytes(machine: Machine) -> int:
+    """The bytes of a machine's vectors, or of the next narrower ones that there are."""
+    return max(NARROWEST, 1 << min(int(machine.vector_bytes), WIDEST).bit_length() - 1)
+
+
+def stride(factor: Scalar, loop: Loop) -> int:
+    """The stride of a factor's tensor along a loop."""
+    found = next(one for one in walk(factor) if isinstance(one, Read))
+    return stride_of(found, loop[0]) or 0  # rows that are gathered are anywhere
+
+
+def repays(parts: Parts, options: CompileOptions) -> bool:
+    """Are columns reused by many rows, the fewer the larger columns are; or those of one tile too large for a cache?"""
+    itemsize, cache, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1], points(parts.left)
+    far = points((*parts.sums, *parts.right)) * itemsize * rows >= options.pack_rows * cache
+    deep = points(parts.sums) * row_bytes(options) > cache // 2
+    if points(parts.sums[1:]) > deepest(options):
+        return False
+    many = rows >= options.thresholds.packed_tiles * options.thresholds.tile_rows
+    return (many and (far or deep)) or _loses_lines(parts, options)
+
+
+def _loses_lines(parts: Parts, options: CompileOptions) -> bool:
+    """Does it take longer to load the columns of a tile again for each tile of rows, than to pack them?
+
+    They are where the first cache does not hold their lines, or has no place for so many that are as far apart. To pack
+    them is to read each line once, and to copy what is in it.
+    """
+    machine, itemsize = options.machine, numpy_type(parts.total.dtype).itemsize
+    lines = -(-row_bytes(options) // machine.line_bytes) + 1  # they begin anywhere
+    if points(parts.sums) * lines * machine.line_bytes <= _places(
+        parts, lines, machine.caches[0], machine.way_bytes, machine
+    ):
+        return False
+    again = -(-points(parts.left) // most_rows(options, 0, parts.left[-1][1] if parts.left else 1)) - 1
+    each = machine.held_steps if _is_near(parts, lines, machine) else machine.strided_steps
+    packing = lines * machine.line_steps + machine.copy_steps * row_bytes(options) / itemsize
+    return again * lines * each > packing
+
+
+def _is_near(parts: Parts, lines: int, machine: Machine) -> bool:
+    """Does the second cache hold all columns, or the lines of a tile's beside the rest? Those that compete for the same
+    few places of the first one come late all the same."""
+    near, itemsize = machine.caches[1], numpy_type(parts.total.dtype).itemsize
+    if _apart(parts, machine.way_bytes, machine) == machine.way_bytes:
+        return False
+    if points((*parts.sums, *parts.right)) * itemsize <= near:
+        return True
+    return (
+        points(parts.sums) * lines * machine.line_bytes
+        < _places(parts, lines, near, near // machine.near_ways, machine) * 3 / 4
+    )
+
+
+def _places(parts: Parts, lines: int, cache: int, way: int, machine: Machine) -> float:
+    """How many bytes a cache has place for, of so many lines at each sum of a tile's columns."""
+    return cache * min(1.0, lines * machine.line_bytes / _apart(parts, way, machine))
+
+
+def _apart(parts: Parts, way: int, machine: Machine) -> int:
+    """How far apart columns of one sum and of another are at least, as far as that makes a difference to a cache."""
+    steps = [abs(stride(parts.factors[1], one)) * numpy_type(parts.total.dtype).itemsize for one in parts.sums]
+    return max(gcd(*steps, way), machine.line_bytes)
+
+
+def scattered_rows(parts: Parts, machine: Machine) -> bool:
+    """Is every scalar of a row in a line of its own, more of them than the first cache holds beside the rest?
+
+    Where lines that follow each other are near, and all rows of a tile are in one, they come in time.
+    """
+    step = min((abs(stride(parts.factors[0], one)) for one in parts.sums), default=0)
+    near = step * numpy_type(parts.total.dtype).itemsize <= machine.near_bytes
+    if near and parts.left and stride(parts.factors[0], parts.left[-1]) == 1:
+        return False
+    return step > 1 and points(parts.sums) * machine.line_bytes > machine.caches[0] // 4
+
+
+def most_rows(options: CompileOptions, vectors: int, size: int) -> int:
+    """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare.
+
+    Of so few rows that fewer tiles do, these are taller.
+    """
+    thresholds, wide = options.thresholds, max(vectors, options.thresholds.tile_vectors)
+    held = max(1, (options.machine.registers - wide - 2) // wide)
+    usual, tall = min(thresholds.tile_rows, held), min(thresholds.tall_tile_rows, held)
+    return tall if -(-size // tall) < min(-(-size // usual), thresholds.few_tiles + 1) else usual
