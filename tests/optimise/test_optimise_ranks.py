@@ -1,4 +1,4 @@
-"""Ranks by sorting: which programs count ranks, before and after; scatters to ranks; elements of every type in order."""
+"""Ranks by sorting: which programs count ranks, before and after; scatters to them; elements of every type in order."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ OTHERWISE = {
 @pytest.mark.parametrize("written", OTHERWISE.values(), ids=OTHERWISE.keys())
 def test_other_scatters_take_ranks(written: str) -> None:
     _, ranked, taken = sorts(written)
-    assert "rank[int64(order[v])] = v" in text(ranked.body) and "int64(rank[v])" in text(taken.body)
+    assert "rank[int64(order[v])] = v" in text(ranked.body)
+    assert "int64(rank[v])" in text(taken.body)
 
 
 @pytest.mark.parametrize("written", STAYS.values(), ids=STAYS.keys())

@@ -113,4 +113,5 @@ def test_rounds_run_on_vectors_and_groups_on_threads() -> None:
     lines = routine.show("kernels").splitlines()
     assert any("for i in range(8) on threads" in one for one in lines)
     inner = [one for at, one in enumerate(lines) if "for lane" in one and "collapsed" not in lines[at - 1]]
-    assert len(inner) > 6 and all("on vectors" in one for one in inner)
+    assert len(inner) > 6
+    assert all("on vectors" in one for one in inner)

@@ -22,8 +22,8 @@ from weft.optimise.inline_decision import Settings, decide
 from weft.optimise.interchange import interchanged
 from weft.optimise.lanes import in_lanes
 from weft.optimise.partial_states import partial_states
-from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.ranks import ranked_by_sorting
+from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.rewrite import rewrite
 from weft.optimise.scalar_replacement import replaced_aggregates
 from weft.optimise.scatter_to_gather import gathering

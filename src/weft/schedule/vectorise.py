@@ -40,13 +40,13 @@ from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, illegal, points, sums_of
 from weft.loops.names import BlockNames
 from weft.loops.product_legality import NARROWEST
-from weft.loops.walk import around, everything, free, parts, subexpressions
+from weft.loops.walk import around, free
 from weft.machine import Machine
-from weft.ops import Call, Num
+from weft.ops import Num
 from weft.ops.dtypes import numpy_type
-from weft.optimise.latency import is_long_latency
 from weft.schedule.annotate import annotated, is_innermost, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.in_registers import in_registers
 
 #: The lanes of the narrowest vectors there are. Shorter loops are written as they stand.
 _FEWEST = NARROWEST // numpy_type("float32").itemsize
@@ -62,6 +62,8 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, registe
     def change(loop: For) -> Sequence[Stmt] | None:
         if not is_innermost(collapsed_loops(loop)[1]):
             return None
+        if any(isinstance(one, Registers) for one in loop.how):
+            return (loop,)
         before, one, after = in_variable(loop, names)
         return (*before, _chosen(one, options, registers), *after)
 
@@ -72,7 +74,7 @@ def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:
     loops, block = collapsed_loops(loop)
     size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
     given = options.schedule.lanes or unroll
-    if registers and not given and (found := _in_registers(loop, options)) is not None:
+    if registers and not given and (found := _lanes_in_registers(loop, options)) is not None:
         return found
     lanes = options.schedule.lanes or (_lanes(size // options.short_loop, options.machine) if sums else 0)
     vector = annotated(loop, Vector(lanes))
@@ -81,19 +83,10 @@ def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:
     return annotated(loop, Unroll(unroll)) if unroll else loop
 
 
-def _in_registers(loop: For, options: CompileOptions) -> For | None:
+def _lanes_in_registers(loop: For, options: CompileOptions) -> For | None:
     """A loop over the lanes of accumulators that registers hold, written out; None if it is none, or too long."""
     held = [one for one in effects(loop.body).buffers if _is_partial(one) and one.shape == (loop.size,)]
-    if not held or len(collapsed_loops(loop)[0]) > 1:
-        return None
-    lanes = options.machine.vector_bytes // max(numpy_type(one.dtype).itemsize for one in held)
-    vectors = loop.size // lanes
-    stmts = everything(loop.body)
-    calls = [one for one in subexpressions(*(part for stmt in stmts for part in parts(stmt))) if isinstance(one, Call)]
-    fits = vectors > 1 and vectors * len(held) <= options.machine.registers // 2
-    short = (len(stmts) + len(calls)) * vectors <= options.thresholds.written_operations
-    found = annotated(loop, Registers(lanes))
-    return found if fits and short and not any(map(is_long_latency, calls)) and not illegal(found) else None
+    return in_registers(loop, held, options) if held else None
 
 
 def _is_partial(buffer: Buffer) -> bool:
