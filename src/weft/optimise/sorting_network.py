@@ -13,10 +13,10 @@
 Which numbers are compared depends on no number, so that rows in all lanes do the same. A number is where an element
 stands among all of its type, and its position behind that: no two are equal, and equal elements stay in order.
 
-The network merges sequences of 1, 2, 4, … elements (Batcher 1968), and a comparator puts the less of two first, wherever
-it is. So what fills a row up to a power of two, as it is more than any element, stays where it is, and blocks of it alone
-are left out. In each of `_STEPS` steps one after another every element takes part once: so many elements are read,
-compared and stored together, which registers of any processor with vectors hold.
+The network merges sequences of 1, 2, 4, … elements (Batcher 1968), and a comparator puts the less of two first,
+wherever it is. So what fills a row up to a power of two, as it is more than any element, stays where it is, and blocks
+of it alone are left out. In each of `_STEPS` steps one after another every element takes part once: so many elements
+are read, compared and stored together, which registers of any processor with vectors hold.
 """
 
 from __future__ import annotations
