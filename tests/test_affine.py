@@ -248,3 +248,12 @@ def test_what_is_no_index_makes_a_scalar() -> None:
     assert Affine.of("i") + 0.5 == Call("add", (Affine.of("i"), Num(0.5)))
     assert Affine.of("i") * Num(2) == Call("mul", (Affine.of("i"), Num(2)))
     assert Affine.of("i") - Num(2) == Call("sub", (Affine.of("i"), Num(2)))
+
+
+@pytest.mark.parametrize("offset", range(-6, 7))
+@pytest.mark.parametrize("factors", [(), (2,), (3,), (4, 6), (2, 3)])
+def test_what_is_never_zero_has_no_zero(factors: tuple[int, ...], offset: int) -> None:
+    names = ("i", "j")
+    index = Affine(tuple(zip(factors, names, strict=False)), offset)
+    points = product(range(-12, 13), repeat=len(factors))
+    assert index.is_never_zero == all(index.value(dict(zip(names, at, strict=False))) for at in points)

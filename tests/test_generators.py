@@ -28,6 +28,7 @@ DRAWS, FEW = (
         "attention": 3,
         "training": 3,
         "curvature": 3,
+        "sorting": 4,
     },
 )
 ASKED = int(os.environ.get("WEFT_DRAWS", "0"))

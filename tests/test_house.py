@@ -82,6 +82,7 @@ CONSTANTS = {
     },
     "schedule/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
     "optimise/gather.py": {"_LONGEST": "how long a scalar may get"},
+    "optimise/sorting_network.py": {"_STEPS": "an algorithm", "_NUMBER, _POSITION_BITS": "what a number in a lane is"},
     "optimise/radix_sort.py": {"_VALUES": "the values of a byte"},
     "optimise/split_scalars.py": {"_LARGE": "how long a scalar may get"},
     "optimise/inline_decision.py": {"_COPIES": "how far a proof goes"},

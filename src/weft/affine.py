@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias, overload
 
 import islpy as isl
@@ -68,6 +68,12 @@ class Affine(Scalar):
     @property
     def is_constant(self) -> bool:
         return not self.terms
+
+    @property
+    def is_never_zero(self) -> bool:
+        """Can it not be 0: what its coefficients have in common is not in its offset?"""
+        common = gcd(*(factor for factor, _ in self.terms))
+        return bool(self.offset % common if common else self.offset)
 
     @property
     def only(self) -> str:
@@ -254,7 +260,9 @@ def separates(loop: str, maps: Sequence[AccessMap]) -> bool:
     """Do different iterations of a loop, at whatever points of the others, touch different cells?"""
     if any(dict(one.loops).get(loop, 1) < 2 for one in maps):
         return True
-    longest = {name: max(dict(one.loops).get(name, 0) for one in maps) for one in maps for name, _ in one.loops}
+    longest = dict[str, int]()
+    for name, size in (loop for one in maps for loop in one.loops):
+        longest[name] = max(size, longest.get(name, 0))
     for column in zip(*(one.indices for one in maps), strict=True):
         if all(index == column[0] for index in column) and _dominates(column[0], loop, longest):
             return True

@@ -38,7 +38,7 @@ class Thresholds:
     most, half of the registers. Accumulators that registers hold stay there if what is done with all of them, written
     out, has no more than `written_operations`.
 
-    **Order.** Rows of `sorted_elements` or more are sorted digit by digit; of fewer, each is compared with all others.
+    **Order.** Rows of `sorted_elements` or more are sorted; of fewer, each element is compared with all others.
 
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. Where a mask hides columns they are in ranges, each of

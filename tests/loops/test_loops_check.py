@@ -182,6 +182,23 @@ def test_what_threads_share_is_not_written_out() -> None:
         check(parse(text))
 
 
+@pytest.mark.parametrize(("image", "meets"), [(7, False), (6, True)])
+def test_what_mirrors_itself_on_a_cell_is_touched_twice(image: int, meets: bool) -> None:
+    """Cells and their mirror images: where these are an odd number apart they never meet, in whatever loop."""
+    text = f"""
+t: float32[8, 8]
+for b in range(4):
+    for i in range(8) on vectors:
+        t[b, i] = t[-b + {image}, i] + 1.0
+        t[-b + {image}, i] = 2.0
+"""
+    if not meets:
+        check(parse(text))
+        return
+    with pytest.raises(MalformedLoops, match="an iteration may touch a cell of `t` twice"):
+        check(parse(text))
+
+
 def test_what_is_touched_twice_in_an_iteration_is_not_stored_on_vectors() -> None:
     """Cells of a column and of the diagonal: gcc stores two columns at once, after the diagonal that lay between."""
     text = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,15 @@ def test_what_is_long_stays_as_it_is() -> None:
 def test_one_at_once_is_as_it_stands() -> None:
     body = program(NEST.format(24, "C[j] += A[i, j]")).body
     assert jammed(body, DEFAULTS.but(jam_iterations=1)) == body
+
+
+def test_cells_that_registers_hold_are_written_out() -> None:
+    """Twenty-four numbers are three vectors of eight, of which registers hold as many, forty are five."""
+    machine = replace(DEFAULTS.machine, vector_bytes=32, registers=6)
+    before = NEST.format(24, "C[j] += A[i, j]").replace("range(40)", "range(24)")
+    (found,) = jammed(program(before).body, DEFAULTS.but(machine=machine), registers=True)
+    assert text((found,)) == before.replace("j in range(24):", "j in range(24) in registers of 8:")
+    longer = program(NEST.format(24, "C[j] += A[i, j]")).body
+    assert jammed(longer, DEFAULTS.but(machine=machine), registers=True) == jammed(longer)
+    odd = program(before.replace("j in range(24)", "j in range(20)")).body
+    assert jammed(odd, DEFAULTS.but(machine=machine), registers=True) == jammed(odd)

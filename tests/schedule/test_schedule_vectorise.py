@@ -97,6 +97,32 @@ def test_so_many_terms_are_worth_a_lane(short: int, size: int, lanes: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("size", "lanes"),
+    [(3, None), (4, " of 4"), (7, " of 4"), (8, " of 8"), (12, " of 4"), (16, " of 16"), (31, " of 4"), (128, "")],
+)
+def test_terms_that_take_long_leave_few_over(size: int, lanes: str | None) -> None:
+    """One by one they take as long as a vector of them: twelve are three vectors of four, not one of eight and four."""
+    body = program(f"\nt: float32 = 0\nfor j in range({size}):\n    t = t + exp(C[0])\n").body
+    how = "" if lanes is None else f" on vectors{lanes}"
+    assert f"for j in range({size}){how}:" in text(vectorised(body)).splitlines()
+
+
+def test_a_term_may_be_found_where_a_test_holds() -> None:
+    """What is added is a variable of each iteration, which the test sets or leaves."""
+    before = """
+t: float32 = 0
+for j in range(40):
+    u: float32 = 0
+    k: int64 = K[0] + j
+    if 0 <= k < 9:
+        u = C[k]
+    t = t + u
+"""
+    shown = text(vectorised(program(before).body))
+    assert shown == before.replace("range(40):", "range(40) on vectors of 4:")
+
+
+@pytest.mark.parametrize(
     ("stmt", "problem"),
     [
         ("C[j] = C[39 - j]", "iterations share cells of `C`"),

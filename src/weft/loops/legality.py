@@ -203,7 +203,8 @@ def not_on_vectors(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     added = [one for one in inside if isinstance(one, Set) and one.local in sums]
     if not all((accumulation(one) or ("",))[0] == "add" for one in added):
         return f"`{sums[0].name}` is not a sum"
-    if sums and any(isinstance(one, If) for one in inside):
+    tested = [one for block in inside if isinstance(block, If) for one in everything(block.body)]
+    if any(isinstance(one, Set) and one.local in sums for one in tested):
         return f"`{sums[0].name}` is added to where a test holds"
     uses = [one for stmt in inside for part in parts(stmt) for one in walk(part) if one in sums]
     if len(set(sums)) < len(sums) or len(uses) > len(sums):
@@ -235,10 +236,10 @@ def _met(body: Sequence[Stmt]) -> str:
 
 
 def _are_apart(one: Sequence[Scalar] | None, other: Sequence[Scalar] | None) -> bool:
-    """Do two cells differ in some subscript by a number?"""
+    """Do two cells differ in some subscript, wherever loops are?"""
     pairs = zip(one or (), other or (), strict=False)
     return any(
-        isinstance(mine, Affine) and isinstance(theirs, Affine) and (step := mine - theirs).is_constant and step.offset
+        isinstance(mine, Affine) and isinstance(theirs, Affine) and (mine - theirs).is_never_zero
         for mine, theirs in pairs
     )
 

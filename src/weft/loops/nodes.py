@@ -74,6 +74,7 @@ class Role(Enum):
     TURNED = "a buffer with its axes in another order, for those who multiply it"
     PACKED = "a buffer laid out anew for those who read it often: packing"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"
+    HELD = "cells of a buffer that stay in registers while a loop accumulates in them"
     PRIVATE = "a buffer that outlasts no iteration of a loop: each of the threads that share the loop has one"
     ARENA = "what lies between the kernels of a routine"
     RECALLED = "a buffer of a routine that was found on disk"

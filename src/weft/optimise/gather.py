@@ -119,7 +119,7 @@ def _at_one_point(
     """What the one contributing iteration does, inside of the loops that its index depends on."""
     names = free(found)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
-    new = _reindexed(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
+    new = reindexed(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
     outside = [(one.loop, one.size) for one in effect.outer[:depth]]
     return around(outside, (Let(index, found), If((Inside(index, size),), new)))
 
@@ -217,7 +217,7 @@ def _rebuilt(outer: tuple[For, ...], core: Set | Update, value: Scalar) -> tuple
     return around([(one.loop, one.size) for one in outer], (replace(core, value=new),))
 
 
-def _reindexed(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
+def reindexed(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
     """A block with a loop replaced by a variable found at run time."""
 
     def leaf(one: Scalar) -> Scalar | None:

@@ -72,7 +72,8 @@ def unroll_jam(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): for j: y[j] += x[i, j]    becomes    for i in range(64) jammed by 4: for j: y[j] += x[i, j]
     """
-    return where_placed(stage, task, Jam, lambda body: jammed(body, task.options))
+    registers = Registers in task.places
+    return where_placed(stage, task, Jam, lambda body: jammed(body, task.options, registers))
 
 
 def vectorise(stage: Stage, task: Task) -> Stage:

@@ -22,7 +22,7 @@ from weft.optimise.inline_decision import Settings, decide
 from weft.optimise.interchange import interchanged
 from weft.optimise.lanes import in_lanes
 from weft.optimise.partial_states import partial_states
-from weft.optimise.radix_sort import radix_sorted
+from weft.optimise.ranks import ranked_by_sorting
 from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.rewrite import rewrite
 from weft.optimise.scalar_replacement import replaced_aggregates
@@ -191,13 +191,18 @@ def gather(stage: Stage, task: Task) -> Stage:
     return each_kernel(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
 
 
-def radix_sort(stage: Stage, task: Task) -> Stage:
+def sort_rows(stage: Stage, task: Task) -> Stage:
     """Find the ranks of elements by sorting them, where they are counted one by one.
 
     for v: for o: ranks[v] += comes_before(x[o], o, x[v], v)    becomes    …;  for v: ranks[v] += rank[v]
     """
     ids, least = count(), task.options.thresholds.sorted_elements
-    found = ((one, [one.body] if one.shared else radix_sorted(one.body, least, ids)) for one in stage.parts)
+    machine = task.options.machine if Vector in task.places else None
+
+    def blocks(part: Kernel) -> Sequence[Body]:
+        return [part.body] if part.shared else ranked_by_sorting(part.body, least, ids, machine)
+
+    found = ((one, blocks(one)) for one in stage.parts)
     return replace(stage, formed=tuple(part.with_body(body) for part, bodies in found for body in bodies))
 
 
@@ -417,7 +422,7 @@ PASSES = (
     Pass("inline", inline),
     Pass("interchange", interchange),
     Pass("gather", gather),
-    Pass("radix_sort", radix_sort),
+    Pass("sort_rows", sort_rows),
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
     Pass("forward_stores", forward_stores),

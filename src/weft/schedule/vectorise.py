@@ -7,6 +7,8 @@ added in any order. A sum in one cell becomes a variable first, in double precis
 
     for i: y[0] += x[i]      becomes      y_sum: float64 = 0;  for i: y_sum = y_sum + float64(x[i]);  y[0] += y_sum
 
+A sum is on vectors from a few terms for each lane on; one whose terms are functions that take long, from one on.
+
 A loop over the lanes of accumulators, few enough for registers, is written out on vectors: compilers keep in registers
 what a loop around it accumulates, if no loop is between.
 
@@ -47,6 +49,7 @@ from weft.ops.dtypes import numpy_type
 from weft.optimise.latency import is_long_latency
 from weft.schedule.annotate import annotated, is_innermost, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.in_registers import in_registers
 
 #: The lanes of the narrowest vectors there are. Shorter loops are written as they stand.
 _FEWEST = NARROWEST // numpy_type("float32").itemsize
@@ -62,6 +65,8 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, registe
     def change(loop: For) -> Sequence[Stmt] | None:
         if not is_innermost(collapsed_loops(loop)[1]):
             return None
+        if any(isinstance(one, Registers) for one in loop.how):
+            return (loop,)
         before, one, after = in_variable(loop, names)
         return (*before, _chosen(one, options, registers), *after)
 
@@ -72,28 +77,26 @@ def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:
     loops, block = collapsed_loops(loop)
     size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
     given = options.schedule.lanes or unroll
-    if registers and not given and (found := _in_registers(loop, options)) is not None:
+    if registers and not given and (found := _lanes_in_registers(loop, options)) is not None:
         return found
-    lanes = options.schedule.lanes or (_lanes(size // options.short_loop, options.machine) if sums else 0)
-    vector = annotated(loop, Vector(lanes))
-    if size >= (options.short_loop if sums else _FEWEST) and (sums or not unroll) and not illegal(vector):
+    waits = bool(sums) and _waits(block)
+    wanted = _even_lanes(size, options) if waits else _lanes(size // options.short_loop, options.machine) if sums else 0
+    vector = annotated(loop, Vector(options.schedule.lanes or wanted))
+    if size >= (options.short_loop if sums and not waits else _FEWEST) and (sums or not unroll) and not illegal(vector):
         return vector
     return annotated(loop, Unroll(unroll)) if unroll else loop
 
 
-def _in_registers(loop: For, options: CompileOptions) -> For | None:
+def _lanes_in_registers(loop: For, options: CompileOptions) -> For | None:
     """A loop over the lanes of accumulators that registers hold, written out; None if it is none, or too long."""
     held = [one for one in effects(loop.body).buffers if _is_partial(one) and one.shape == (loop.size,)]
-    if not held or len(collapsed_loops(loop)[0]) > 1:
-        return None
-    lanes = options.machine.vector_bytes // max(numpy_type(one.dtype).itemsize for one in held)
-    vectors = loop.size // lanes
-    stmts = everything(loop.body)
-    calls = [one for one in subexpressions(*(part for stmt in stmts for part in parts(stmt))) if isinstance(one, Call)]
-    fits = vectors > 1 and vectors * len(held) <= options.machine.registers // 2
-    short = (len(stmts) + len(calls)) * vectors <= options.thresholds.written_operations
-    found = annotated(loop, Registers(lanes))
-    return found if fits and short and not any(map(is_long_latency, calls)) and not illegal(found) else None
+    return in_registers(loop, held, options) if held else None
+
+
+def _waits(body: Sequence[Stmt]) -> bool:
+    """Does a block call functions that take longer than it takes to add up what lanes have?"""
+    calls = subexpressions(*(part for stmt in everything(body) for part in parts(stmt)))
+    return any(isinstance(one, Call) and is_long_latency(one) for one in calls)
 
 
 def _is_partial(buffer: Buffer) -> bool:
@@ -103,8 +106,22 @@ def _is_partial(buffer: Buffer) -> bool:
 
 def _lanes(most: int, machine: Machine) -> int:
     """How many lanes a sum has of which no more are worth it: compilers add those up one by one at the end."""
-    whole = machine.vector_bytes // numpy_type("float32").itemsize
+    whole = _whole(machine)
     return 0 if most >= whole else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
+
+
+def _even_lanes(size: int, options: CompileOptions) -> int:
+    """How many lanes a sum has whose terms take long, in a vector as long as one by one: so that few are left over."""
+    whole = _whole(options.machine)
+    if size >= options.short_loop * whole:
+        return 0
+    some = [lanes for lanes in (_FEWEST << step for step in range(whole.bit_length())) if lanes <= min(whole, size)]
+    return min(some, key=lambda lanes: (sum(divmod(size, lanes)), lanes), default=0)
+
+
+def _whole(machine: Machine) -> int:
+    """The lanes of a vector of single precision."""
+    return machine.vector_bytes // numpy_type("float32").itemsize
 
 
 def in_variable(loop: For, names: BlockNames) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:

@@ -2,7 +2,7 @@
 
 An element's rank is how many come before it; scattered to their ranks, positions are the order, and elements are read
 in that order. So gradients go to where the elements came from. A program compares each with all others; long rows
-are sorted instead (`optimise/radix_sort.py`).
+are sorted instead (`optimise/ranks.py`).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from weft.backends.c_family import writer as c_family
 from weft.backends.c_family.types import c_type, literal
 from weft.backends.c_family.writer import word
 from weft.backends.cc.contraction import Placed
+from weft.backends.cc.held import declared, held_in, with_held
 from weft.backends.cc.lines import simd
 from weft.backends.cc.shared import SharedWork, finishing, shared_in
 from weft.backends.cc.written_out import all_written_out
@@ -28,12 +29,15 @@ from weft.loops import (
     Fill,
     For,
     Parallel,
+    Program,
     Registers,
+    Role,
     Staged,
     Stmt,
     Store,
     Unroll,
     Vector,
+    buffers_of,
 )
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
@@ -45,8 +49,11 @@ from weft.ops.dtypes import numpy_type
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
-    body = all_written_out(body)
-    plain = KernelWriter({one: f"x{at}" for at, one in enumerate(buffers)}, {one: word(one) for one in given})
+    body = with_held(all_written_out(body))
+    names = {one: f"x{at}" for at, one in enumerate(buffers)}
+    arrays = [one for one in buffers_of(Program(body)) if one.role is Role.HELD]
+    names |= {one: f"{names[one.of or one]}_held{at}" for at, one in enumerate(arrays)}
+    plain = KernelWriter(names, {one: word(one) for one in given})
     inside = replace(plain, products=_products(name, body, plain))
     shared = shared_in(name, body)
     writer = replace(inside, shared={one.stmt: one for one in shared})
@@ -64,6 +71,7 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         "{",
         f"    /* {shapes} */",
         *(["    char *const scratch = run->scratch;"] if writer.products else []),
+        *declared(held_in(body), names),
         *writer.block(body, "    "),
         *finishing(body),
         "}",

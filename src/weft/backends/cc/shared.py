@@ -16,6 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from weft.backends.c_family.types import c_type
+from weft.backends.cc.held import declared
 from weft.backends.cc.lines import Lines
 from weft.loops import Buffer, Bypass, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
 from weft.loops.effects import effects
@@ -39,6 +40,8 @@ class SharedWork:
     buffers: tuple[Buffer, ...]
     #: Those of which each thread has one, in its scratch memory.
     private: tuple[Buffer, ...]
+    #: Arrays of its own.
+    held: tuple[Buffer, ...]
     indices: tuple[str, ...]
     locals: tuple[Local, ...]
 
@@ -80,6 +83,7 @@ class SharedWork:
             f"struct {name} {{ {' '.join(fields)} }};",
             f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
             "{",
+            *declared(self.held, writer.buffers),
             *writer.block([self.stmt], "    "),
             *finishing([self.stmt]),
             "}",
@@ -126,10 +130,10 @@ def shared_in(kernel: str, body: Sequence[Stmt]) -> list[SharedWork]:
             bound = {one.loop for one in stmts if isinstance(one, For)}
             indices = dict.fromkeys(name for part in inside for name in free(part) if name not in bound)
             used = dict.fromkeys(one for part in inside for one in variables(part) if one in scope.variables)
-            buffers, private = (
-                tuple(one for one in touched if (one.role is Role.PRIVATE) is whether) for whether in (False, True)
-            )
-            found.append(SharedWork(kernel, len(found), stmt, buffers, private, tuple(indices), tuple(used)))
+            own = {role: tuple(one for one in touched if one.role is role) for role in (Role.PRIVATE, Role.HELD)}
+            buffers = tuple(one for one in touched if one.role not in own)
+            given = buffers, own[Role.PRIVATE], own[Role.HELD], tuple(indices), tuple(used)
+            found.append(SharedWork(kernel, len(found), stmt, *given))
     return found
 
 

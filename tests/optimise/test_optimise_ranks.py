@@ -1,4 +1,4 @@
-"""Ranks by radix sort: which programs count ranks, before and after; elements of every type in order."""
+"""Ranks by sorting: which programs count ranks, before and after; scatters to them; elements of every type in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.loops import Buffer, Program
 from weft.loops.interp import run
 from weft.loops.walk import buffers_of
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
-from weft.optimise.radix_sort import radix_sorted
+from weft.optimise.ranks import ranked_by_sorting
 
 LEAST = 3
 PRECEDES = "where((o < v), not(precedes({one}, {other})), precedes({other}, {one}))"
@@ -28,7 +28,6 @@ SORTED = """
         origins[v] = v
         moved_keys[v] = 0
         moved_origins[v] = 0
-        rank[v] = 0
     for byte in range(4):
         for value in range(256):
             counts[byte, value] = 0
@@ -50,7 +49,7 @@ STAYS = {
 
 
 def sorts(written: str, least: int = LEAST) -> tuple[Program, ...]:
-    return tuple(map(Program, radix_sorted(program(written).body, least, count())))
+    return tuple(map(Program, ranked_by_sorting(program(written).body, least, count())))
 
 
 def test_a_row_is_sorted_and_ranks_are_read() -> None:
@@ -61,9 +60,10 @@ def test_a_row_is_sorted_and_ranks_are_read() -> None:
                 ranks = ranks + int64({UP})
             K[v] = ranks
         """)
-    sorting, taken = (text(one.body) for one in found)
+    sorting, ranked, taken = (text(one.body) for one in found)
     assert sorting.startswith(dedent(SORTED))
-    assert sorting.endswith("for v in range(4):\n    rank[int64(origins[v])] = v\n")
+    assert sorting.endswith("for v in range(4):\n    order[v] = origins[v]\n")
+    assert ranked.endswith("for v in range(4):\n    rank[int64(order[v])] = v\n")
     assert taken == dedent("""
         for v in range(4):
             ranks: int64 = 0
@@ -80,23 +80,58 @@ def test_the_loop_over_others_may_stand_anywhere() -> None:
         """)
 
 
+def scattering(index: str, value: str = "float32(v)") -> str:
+    """A loop that adds to the rank of each element."""
+    return f"""
+        for v in range(4):
+            ranks: int64 = 0
+            for o in range(4):
+                ranks = ranks + int64({UP})
+            W[{index}] += {value}
+        """
+
+
+def test_what_is_scattered_to_ranks_is_read_in_order() -> None:
+    _, taken = sorts(scattering("max(min(ranks, 3), 0)", "V[v]"))
+    assert text(taken.body) == dedent("""
+        for place in range(4):
+            element: int64 = int64(order[place])
+            W[place] += V[element]
+        """)
+
+
+OTHERWISE = {
+    "clipped to fewer": scattering("max(min(ranks, 2), 0)"),
+    "next to the rank": scattering("min(ranks + 1, 3)"),
+    "what is scattered to is read": scattering("max(min(ranks, 3), 0)", "W[v]"),
+    "the rank is added": scattering("max(min(ranks, 3), 0)", "float32(ranks)"),
+}
+
+
+@pytest.mark.parametrize("written", OTHERWISE.values(), ids=OTHERWISE.keys())
+def test_other_scatters_take_ranks(written: str) -> None:
+    _, ranked, taken = sorts(written)
+    assert "rank[int64(order[v])] = v" in text(ranked.body)
+    assert "int64(rank[v])" in text(taken.body)
+
+
 @pytest.mark.parametrize("written", STAYS.values(), ids=STAYS.keys())
 def test_what_is_no_rank_stays(written: str) -> None:
     before = program(written).body
-    assert radix_sorted(before, LEAST, count()) == (before,)
+    assert ranked_by_sorting(before, LEAST, count()) == (before,)
 
 
 def test_short_rows_are_compared() -> None:
     before = program(counting(UP)).body
-    assert len(radix_sorted(before, 4, count())) == 2
-    assert radix_sorted(before, 5, count()) == (before,)
+    assert len(ranked_by_sorting(before, 4, count())) == 3
+    assert ranked_by_sorting(before, 5, count()) == (before,)
 
 
 @pytest.mark.parametrize("relation", [UP, DOWN])
 @given(values=st.lists(st.sampled_from(VALUES), min_size=4, max_size=4))
 def test_ranks_are_those_that_are_counted(relation: str, values: list[float]) -> None:
     written = program(counting(relation))
-    found = Program(tuple(stmt for one in radix_sorted(written.body, LEAST, count()) for stmt in one))
+    found = Program(tuple(stmt for one in ranked_by_sorting(written.body, LEAST, count()) for stmt in one))
     assert _ranks(found, values).tolist() == _ranks(written, values).tolist()
 
 
@@ -116,7 +151,7 @@ def test_elements_of_every_type_in_order(dtype: str, descending: bool, data: st.
     """Stable, with what is not a number last, of every width and length, along either axis."""
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     size = data.draw(st.sampled_from([63, 64, 65, 300]))
-    array = _numbers(rng, (size, 3), dtype)
+    array = _numbers(rng, (size, data.draw(st.sampled_from([3, 8, 19]))), dtype)  # rows one by one, and side by side
     x = wf.data(array, label="x")
     order = wf.argsort(x, "ij => j", descending=descending)
     wanted = _stable_order(array, descending)
