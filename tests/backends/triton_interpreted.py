@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
+from backends.triton_watched import watched
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
@@ -151,11 +152,14 @@ class _Bound:
         function = _function(source)
         arrays = [memory[one] for one in buffers_of(Program(kernel.body))]
         arrays = [one.view(np.int8) if one.dtype == bool else one for one in arrays]
+        names_of = [*(one.name for one in buffers_of(Program(kernel.body))), "given"]
 
         def step(given: Mapping[str, int]) -> None:
             indices = [np.array([given[one] for one in names], np.int64)] if names else []
             maps = [_described(one, arrays[one.buffer]) for one in source.maps]
-            function[(source.programs,)](*map(_Array, [*arrays, *indices]), *maps)
+            named = dict(zip(names_of, [*arrays, *indices], strict=False))
+            with watched(named, source.text):
+                function[(source.programs,)](*map(_Array, [*arrays, *indices]), *maps)
 
         return step
 
