@@ -10,18 +10,22 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import weft as wf
+from backends.grid_races import race
 from backends.triton_watched import watched
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_text import triton_source
+from weft.backends.cuda.triton_values import LaneValues
 from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
-from weft.backends.protocol import BoundProgram, Memory
+from weft.backends.protocol import BoundProgram, Executable, Memory
 from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.loops.product_legality import unfit
@@ -181,7 +185,7 @@ class InterpretedTriton(HostMemory):
 
 @dataclass(frozen=True, slots=True)
 class OnGrid(Interp):
-    """The oracle, given launches on a grid."""
+    """The oracle, given launches on a grid, in which programs and lanes do not race."""
 
     name: str = "grid"
 
@@ -192,6 +196,11 @@ class OnGrid(Interp):
     @property
     def places(self) -> frozenset[type]:
         return frozenset({Product, Grid, Lanes, Simt})
+
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        for kernel in kernels:
+            assert not (problem := race(kernel.body)), f"{problem}\n{show(Program(kernel.body))}"
+        return Interp.compile(self, kernels)
 
 
 def check_generators() -> None:
@@ -374,11 +383,78 @@ def check_folded_sums() -> None:
             np.testing.assert_allclose(arrays[one], array, rtol=2e-5, atol=2e-4, err_msg=text)
 
 
+BLOCKS = "in blocks of 32 rows by 32 columns by 32 sums, 4 warps, 2 stages, groups of 8"
+#: Launches that are wrong on a GPU if no lane waits, which the interpreter would not notice; and what is said of them.
+WRONG = {
+    "is stored by one program and touched by another": (
+        """
+        x: float32[80]
+        y: float32[80]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[i] = x[i] + y[i + 16]
+        """,
+        """
+        a: float32[4, 64, 32]
+        b: float32[4, 32, 48]
+        g: float32[64, 48]
+        for h in range(4) on a grid by 1 with 4 warps:
+            product of left i; right j; sums k {BLOCKS}:
+                for i in range(64):
+                    for j in range(48):
+                        t: float32 = 0.0
+                        for k in range(32):
+                            t = t + (a[h, i, k] * b[h, k, j])
+                        g[i, j] += t
+        """,
+    ),
+    "is stored by several lanes": (
+        """
+        x: float32[64]
+        y: float32[8]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[0] = x[i]
+        """,
+    ),
+    "is stored by one lane and touched by another, and neither waits": (
+        """
+        x: float32[24]
+        y: float32[24]
+        for i in range(16) on a grid by 16 with 1 warp:
+            y[i] = y[i + 8] * 2.0
+        """,
+    ),
+    "lies outside of all buffers": (
+        """
+        x: float32[64]
+        y: float32[64]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[i] = x[i + 1]
+        """,
+    ),
+}
+
+
+def check_watched() -> None:
+    """What a GPU would do wrong is found, though programs and lanes run one after another here."""
+    for what, text in ((what, text) for what, texts in WRONG.items() for text in texts):
+        with patch.object(LaneValues, "barrier", lambda _: None):
+            program = parse(dedent(text).lstrip().replace("{BLOCKS}", BLOCKS))
+            arrays = {one: np.ones(one.shape, np.float32) for one in buffers_of(program)}
+            arrays |= {one: np.arange(one.shape[0], dtype=np.float32) for one in arrays if one.name == "x"}
+            call = InterpretedTriton().compile([Kernel((), program.body)]).bind(arrays)
+        found = "nothing is wrong"
+        try:
+            call({})
+        except Exception as error:  # the interpreter's, with ours in it
+            found = str(error)
+        assert what in found, f"{found} in {text}"
+
+
 if __name__ == "__main__":
     checks: dict[str, Sequence[Callable[[], None]]]
     checks = {
         "generators": [check_generators],
-        "programs": [check_programs, check_maps, check_parts_and_thirds, check_folded_sums],
+        "programs": [check_watched, check_programs, check_maps, check_parts_and_thirds, check_folded_sums],
     }
     for one in checks[sys.argv[1]]:
         one()
