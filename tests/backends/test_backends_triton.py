@@ -126,7 +126,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 GPUS = {
     "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
     "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), multiply_ns=1e3, splits=1),
-    "repeated_product": wf.Gpu(thirds=False),
+    "repeated_product": wf.Gpu(thirds=False, alone_points=1),
     "folded_sums": wf.Gpu(splits=1),
     "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), multiply_ns=1e3),
     "mapped_product": wf.Gpu(thirds=False),

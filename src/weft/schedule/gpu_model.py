@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from weft.errors import WeftError
 from weft.machine import Machine
+from weft.optimise.added_up import Alone
 from weft.public import public_constructor
 
 #: Rows, columns, sums, warps and stages of a program's block.
@@ -182,6 +183,11 @@ class Gpu:
             if wanted := _unfit(value, usual):
                 fix = "change what differs: wf.Gpu(multiprocessors=108)"
                 raise WeftError(f"Gpu.{field.name} is {wanted}, not {value!r}", fix=fix)
+
+    @property
+    def alone(self) -> Alone:
+        """What one program has to do alone, and how much is enough for all."""
+        return Alone(self.alone_points, self.alone_points * self.multiprocessors)
 
     @property
     def bytes_per_ns(self) -> float:
