@@ -27,6 +27,7 @@ from weft.loops import (
     Simt,
     Staged,
     Store,
+    buffers_of,
     check,
     declared as show_declared,
     parse,
@@ -36,7 +37,7 @@ from weft.loops.annotations import further_sums, parts_of
 from weft.loops.effects import effects
 from weft.loops.product_legality import unfit
 from weft.loops.walk import everything
-from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
+from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED, Task, stages
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import decisions_of
 from weft.schedule.gpu_decisions import with_gpu_decisions
@@ -662,3 +663,42 @@ def test_where_programs_repeat_loops_they_touch_no_cells_of_each_other() -> None
     check(parse(text.replace("CELL", "i, j")))
     with pytest.raises(MalformedLoops, match="programs that share a product cannot each run loop h"):
         check(parse(text.replace("CELL", "j, i")))
+
+
+@pytest.mark.parametrize("result", ["0", "h", "i", "j", "h,i", "h,j", "i,j"])
+@pytest.mark.parametrize("cells", [1, 1 << 20])
+def test_programs_share_a_product_whatever_adds_up_its_results(result: str, cells: int) -> None:
+    a, b = (wf.data(np.ones(shape, np.float32)) for shape in ((4, 64, 32), (4, 32, 48)))
+    total = wf.einsum(f"h,i,j=>{result}", wf.tanh(wf.einsum("h,i,k;h,k,j=>h,i,j", a, b)))
+    options = wf.CompileOptions(gpu=wf.Gpu(alone_points=1, multiprocessors=cells))
+    routine = wf.Context(OnGrid()).compile(total.forward, keep=[total], options=options)
+    kernels = [everything(one.body) for one in routine.kernels]
+    ((inside, product),) = ((some, one) for some in kernels for one in some if isinstance(one, Staged))
+    assert product.what.blocks is not None
+    (repeated,) = (not one.how for one in inside if isinstance(one, For) and one.loop == "h")
+    assert repeated == (result == "i,j" and cells == 1)
+
+
+@pytest.mark.parametrize(("cell", "kernels"), [("g[i, j]", 1), ("g[i, 0]", 2), ("g[0, 0]", 2)])
+def test_sums_of_what_a_product_makes_are_a_launch_of_their_own(cell: str, kernels: int) -> None:
+    text = f"""
+        a: float32[64, 32]
+        b: float32[32, 48]
+        z: float32[64, 48]
+        g: float32[64, 48]
+        for i in range(64):
+            for j in range(48):
+                z[i, j] = 0
+        for i in range(64):
+            for j in range(48):
+                for k in range(32):
+                    z[i, j] += a[i, k] * b[k, j]
+        for i in range(64):
+            for j in range(48):
+                {cell} += z[i, j] * z[i, j]
+    """
+    program = check(parse(dedent(text).lstrip()))
+    kept = {one: "kept" for one in buffers_of(program) if one.name in "zg"}
+    options = wf.CompileOptions(gpu=wf.Gpu(alone_points=1))
+    found = dict(stages(program, Task(kept, places=OnGrid().places, options=options), passes=GPU_PASSES))
+    assert len(found["fuse"].kernels) == kernels
