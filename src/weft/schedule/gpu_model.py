@@ -47,7 +47,8 @@ class Gpu:
     bytes, and `third_step_ns` and `third_multiply_ns` instead of those above.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
     `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
-    program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
+    program does `alone_points` as soon as several that wait for each other; larger products leave what they make to
+    others who add it up, unless each program has `alone_points` of the sums. Products of `copied_points` are worth a
     copy of a factor that lies as they take it. Of a scatter, a program has one position and
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
     positions at once for others of its cells, and takes those that it finds from `owned_part` at least at once, from
