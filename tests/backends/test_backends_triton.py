@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import weft as wf
-from backends.triton_interpreted import OnGrid, is_triton, source_of
+from backends.on_grid import OnGrid
+from backends.triton_interpreted import is_triton, source_of
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_lane_sums import adds_few

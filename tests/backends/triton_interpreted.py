@@ -20,13 +20,13 @@ import numpy as np
 
 import weft as wf
 from backends.grid_races import race
+from backends.on_grid import OnGrid
 from backends.triton_watched import watched
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_text import triton_source
 from weft.backends.cuda.triton_values import LaneValues
 from weft.backends.host_memory import HostMemory
-from weft.backends.interp import Interp
-from weft.backends.protocol import BoundProgram, Executable, Memory
+from weft.backends.protocol import BoundProgram, Memory
 from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.loops.product_legality import shared_in_blocks, unfit
@@ -191,26 +191,6 @@ class InterpretedTriton(HostMemory):
 
     def compile(self, kernels: Sequence[Kernel]) -> _Bound:
         return _Bound(tuple(kernels))
-
-
-@dataclass(frozen=True, slots=True)
-class OnGrid(Interp):
-    """The oracle, given launches on a grid, in which programs and lanes do not race."""
-
-    name: str = "grid"
-
-    @property
-    def fuses(self) -> bool:
-        return True
-
-    @property
-    def places(self) -> frozenset[type]:
-        return frozenset({Product, Grid, Lanes, Simt})
-
-    def compile(self, kernels: Sequence[Kernel]) -> Executable:
-        for kernel in kernels:
-            assert not (problem := race(kernel.body)), f"{problem}\n{show(Program(kernel.body))}"
-        return Interp.compile(self, kernels)
 
 
 def check_generators() -> None:

@@ -10,8 +10,9 @@ import traceback
 
 from rich.progress import track
 
+from backends.on_grid import OnGrid
 from backends.simt_host import OnHost
-from backends.triton_interpreted import InterpretedTriton, OnGrid
+from backends.triton_interpreted import InterpretedTriton
 from generators import Check, attempt, generators
 from weft import backends
 

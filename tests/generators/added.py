@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators._settings import drawn
 
 SIZES = {"b": (1, 2, 3), "h": (1, 2, 5), "i": (15, 16, 17, 33, 48, 70), "j": (15, 16, 17, 33, 48, 70), "k": (2, 16, 31)}

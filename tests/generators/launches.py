@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from backends.grid_races import race
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators.nests import _Maker, _options
 from weft.loops import Program, show
 from weft.schedule import Task, stages

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 from backends.grid_races import race
-from backends.triton_interpreted import OnGrid, is_triton
+from backends.on_grid import OnGrid
+from backends.triton_interpreted import is_triton
 from schedule.test_schedule_random import OPTIMISERS, agree
 from tensor.models import Model, models
 from weft.loops import (
