@@ -32,7 +32,9 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     staged = _along_columns(_with_sums_in_order(staged))
     parts = parts_of(staged)
     batch, repeated = _shared_and_repeated(loops, staged)
-    blocks = _chosen(parts, _Around(_points(batch), _points(repeated), len(still_updates(parts, repeated))), gpu, tf32)
+    blocks = _chosen(
+        parts, _ProgramsAround(_points(batch), _points(repeated), len(still_updates(parts, repeated))), gpu, tf32
+    )
     product = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
     if unfit(product, repeated):
         return None
@@ -97,7 +99,7 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
     fitting = whole or fitting
-    return min(fitting, key=lambda one: (_best(parts, _Around(batches), one, gpu, tf32)[0], one))
+    return min(fitting, key=lambda one: (_best(parts, _ProgramsAround(batches), one, gpu, tf32)[0], one))
 
 
 def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
@@ -105,11 +107,11 @@ def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
     parts = parts_of(staged)
     if not _is_blocked(staged, gpu) or best_splits(staged, 1, gpu, tf32) > 1:
         return None
-    _, way, shape = _best(parts, _Around(), 1, gpu, tf32)
+    _, way, shape = _best(parts, _ProgramsAround(), 1, gpu, tf32)
     return _side(shape, parts, way, gpu, 0), _side(shape, parts, way, gpu, 1)
 
 
-def _chosen(parts: Parts, outside: _Around, gpu: Gpu, tf32: bool) -> Blocks:
+def _chosen(parts: Parts, outside: _ProgramsAround, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
     _, way, shape = _best(parts, outside, 1, gpu, tf32)
     high, wide, _, warps, stages = shape
@@ -146,7 +148,7 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _ProgramsAround:
     """What is around a product: as many programs for each block, how often each of these runs it, and what these hold
     in registers meanwhile, besides a total."""
 
@@ -207,7 +209,9 @@ def _is_across(parts: Parts) -> bool:
     return any(stride_of(read, last) == 1 for read in reads(parts.factors[1]))
 
 
-def _best(parts: Parts, outside: _Around, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Multiplying, BlockShape]:
+def _best(
+    parts: Parts, outside: _ProgramsAround, splits: int, gpu: Gpu, tf32: bool
+) -> tuple[float, _Multiplying, BlockShape]:
     """What a product takes, in nanoseconds, the way in which it does, and the shape of its blocks."""
     found = [
         (_ns(way, shape, parts, outside, splits, gpu), way, shape)
@@ -229,7 +233,7 @@ def _side(shape: BlockShape, parts: Parts, way: _Multiplying, gpu: Gpu, side: in
     return shape[1] // _parts(shape, parts, way, gpu) if side else shape[0]
 
 
-def _ns(way: _Multiplying, shape: BlockShape, parts: Parts, outside: _Around, splits: int, gpu: Gpu) -> float:
+def _ns(way: _Multiplying, shape: BlockShape, parts: Parts, outside: _ProgramsAround, splits: int, gpu: Gpu) -> float:
     """What the programs of a product take: alone on their multiprocessors, or as their units let several."""
     high, wide, _, warps, _ = shape
     rows, columns = map(_points, (parts.left, parts.right))
