@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators import attempt, generators
 from generators._exercised import exercised
 from weft import backends

@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from backends.compilers import WITH_THE_SOURCE, script
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft import loops
 from weft.backends import CompilerCrash, Executable
 from weft.backends.cc import loader

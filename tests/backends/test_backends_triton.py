@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import weft as wf
-from backends.triton_interpreted import OnGrid, is_triton, source_of
+from backends.on_grid import OnGrid
+from backends.triton_interpreted import is_triton, source_of
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_lane_sums import adds_few
@@ -65,6 +66,13 @@ def further_sums(rows: int = 64) -> wf.Tensor:
     return wf.grad(wf.sum(wf.tanh(one), "...|...=>0") + wf.sum(wf.sin(other), "...|...=>0"), x)
 
 
+def repeated_product() -> wf.Tensor:
+    """What is made of a product in every batch adds up over some of them: each program runs these."""
+    a, b = zeros(3, 4, 64, 64, label="a"), zeros(3, 4, 40, 64, label="b")
+    made = wf.tanh(wf.einsum("p,h,i,k;p,h,j,k=>p,h,i,j", a, b))
+    return wf.einsum("p,h,i,j;h,i,j=>p,i,j", made, zeros(4, 64, 40, label="w"))
+
+
 def folded_sums() -> wf.Tensor:
     """What a product makes, divided by what its columns come to."""
     h = wf.tanh(wf.einsum("i,k;k,j=>i,j", zeros(192, 64, label="x"), zeros(64, 128, label="w")))
@@ -98,6 +106,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "thirds_product": lambda: product(np.float32, 160),
     "thirds_at_once": lambda: product(np.float32, 32),
     "further_sums": further_sums,
+    "repeated_product": repeated_product,
     "folded_sums": folded_sums,
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
@@ -118,6 +127,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
 GPUS = {
     "parted_product": wf.Gpu(parted_blocks=((64, 128, 32, 4, 3),), parted_from=1, narrow_blocks=((64, 64, 32, 1, 3),)),
     "thirds_product": wf.Gpu(third_blocks=((64, 64, 32, 4, 3),), multiply_ns=1e3, splits=1),
+    "repeated_product": wf.Gpu(thirds=False, alone_points=1),
     "folded_sums": wf.Gpu(splits=1),
     "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), multiply_ns=1e3),
     "mapped_product": wf.Gpu(thirds=False),

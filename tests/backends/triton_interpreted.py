@@ -1,6 +1,6 @@
 """A backend that runs Triton's text in Triton's interpreter: for a process in which TRITON_INTERPRET is 1.
 
-The interpreter has no libdevice, so NumPy stands in; it computes nothing in bfloat16.
+The interpreter has no libdevice, so NumPy stands in; it computes nothing in bfloat16, which the oracle does then.
 """
 
 from __future__ import annotations
@@ -10,20 +10,26 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from textwrap import dedent
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import weft as wf
+from backends.grid_races import race
+from backends.on_grid import OnGrid
+from backends.triton_watched import watched
 from weft.backends.cuda.source import BlockMap, Source
 from weft.backends.cuda.triton_text import triton_source
+from weft.backends.cuda.triton_values import LaneValues
 from weft.backends.host_memory import HostMemory
-from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Memory
 from weft.loops import For, Grid, Lanes, Owners, Product, Program, Simt, Staged, Stmt, buffers_of, check, parse, show
 from weft.loops.interp import run
-from weft.loops.product_legality import unfit
+from weft.loops.product_legality import shared_in_blocks, unfit
 from weft.loops.walk import everything, free, parts, scoped, top_down
 from weft.ops import OPS
 from weft.schedule.nodes import Kernel, as_program
@@ -89,12 +95,18 @@ def _library() -> SimpleNamespace:
     return SimpleNamespace(**called, rcp_rn=called["recip"])
 
 
+#: The interpreter keeps what a launch is at in variables of its module.
+_ONE_AT_A_TIME = Lock()
 #: Numbers of bfloat16 that products in thirds multiply: they are the same in single precision, which is interpreted.
 _THIRD, _SPLIT = ", tl.bfloat16)", "bitcast=True) & -65536"
 
 
+def _interpreted_text(source: Source) -> str:
+    return source.text.replace(_THIRD, ", tl.float32)") if _SPLIT in source.text else source.text
+
+
 def _function(source: Source) -> Any:
-    text = source.text.replace(_THIRD, ", tl.float32)") if _SPLIT in source.text else source.text
+    text = _interpreted_text(source)
     name = f"<interpreted {hash(text)}>"
     linecache.cache[name] = len(text), None, text.splitlines(True), name
     module: dict[str, Any] = {"__name__": name}
@@ -111,8 +123,9 @@ def _range(*limits: Any) -> range:
 def is_triton(kernel: Kernel) -> bool:
     """Does a kernel run on a grid, or in blocks?"""
     first = kernel.body[0]
-    blocks = isinstance(first, Staged) and first.what.blocks is not None
-    return blocks or (isinstance(first, For) and any(isinstance(one, Grid | Owners) for one in first.how))
+    return shared_in_blocks(kernel.body) is not None or (
+        isinstance(first, For) and any(isinstance(one, Grid | Owners) for one in first.how)
+    )
 
 
 def given_in(kernel: Kernel) -> tuple[str, ...]:
@@ -148,14 +161,19 @@ class _Bound:
         if not is_triton(kernel):
             return lambda given: run(as_program([kernel]), memory, given)
         source, names = source_of(kernel), given_in(kernel)
+        if "bfloat16" in source.dtypes or "tl.bfloat16" in _interpreted_text(source):
+            return lambda given: run(as_program([kernel]), memory, given)
         function = _function(source)
         arrays = [memory[one] for one in buffers_of(Program(kernel.body))]
         arrays = [one.view(np.int8) if one.dtype == bool else one for one in arrays]
+        names_of = [*(one.name for one in buffers_of(Program(kernel.body))), "given"]
 
         def step(given: Mapping[str, int]) -> None:
             indices = [np.array([given[one] for one in names], np.int64)] if names else []
             maps = [_described(one, arrays[one.buffer]) for one in source.maps]
-            function[(source.programs,)](*map(_Array, [*arrays, *indices]), *maps)
+            named = dict(zip(names_of, [*arrays, *indices], strict=False))
+            with _ONE_AT_A_TIME, watched(named, source.text):
+                function[(source.programs,)](*map(_Array, [*arrays, *indices]), *maps)
 
         return step
 
@@ -173,21 +191,6 @@ class InterpretedTriton(HostMemory):
 
     def compile(self, kernels: Sequence[Kernel]) -> _Bound:
         return _Bound(tuple(kernels))
-
-
-@dataclass(frozen=True, slots=True)
-class OnGrid(Interp):
-    """The oracle, given launches on a grid."""
-
-    name: str = "grid"
-
-    @property
-    def fuses(self) -> bool:
-        return True
-
-    @property
-    def places(self) -> frozenset[type]:
-        return frozenset({Product, Grid, Lanes, Simt})
 
 
 def check_generators() -> None:
@@ -370,11 +373,134 @@ def check_folded_sums() -> None:
             np.testing.assert_allclose(arrays[one], array, rtol=2e-5, atol=2e-4, err_msg=text)
 
 
+REPEATED = """
+a: float32[3, 4, 40, 20]
+b: float32[3, 4, 20, 50]
+w: float32[4, 40, 50]
+y: float32[3, 4, 40, 50]
+g: float32[3, 40, 50]
+m: float32[40, 50]
+{around}
+        product of left i; right j; sums k {blocks}{parts}:
+            for i in range(40):
+                for j in range(50):
+                    t: float32 = 0.0
+                    for k in range(20):
+                        t = t + (a[p, h, i, k] * b[p, h, k, j])
+                    {does}
+"""
+
+
+def check_repeated() -> None:
+    """Products of which each program runs loops around them, and holds what adds up over these."""
+    random, parts = np.random.default_rng(9), ("", ", 2 parts", ", as thirds")
+    sums = (
+        "g[p, i, j] += t",
+        "g[p, i, j] += tanh(t) * w[h, i, j]",
+        "g[p, i, j] max= t",
+        "g[p, i, j] += g[p, i, j] * t",
+    )
+    more = ("y[p, h, i, j] = t", "u: float32 = exp(t)", "if 0 <= j - h < 9:", "    y[p, 0, i, j] += u")
+    both = "\n                    ".join([*more, "g[p, i, j] += u"])
+    shared = "for p in range(3) on a grid by 1 with 4 warps:\n    for h in range(4):"
+    alone = "for p in range(3):\n    for h in range(4):"
+    ways = [(shared, does, part) for does in (*sums, both) for part in parts]
+    for outside, does, part in [
+        *ways,
+        (alone, "m[i, j] += t * t", ""),
+        (alone, f"{sums[1]}\n{' ' * 20}m[i, j] += t", ""),
+    ]:
+        program = check(parse(REPEATED.lstrip().format(around=outside, does=does, blocks=BLOCKS, parts=part)))
+        arrays = {one: random.normal(size=one.shape).astype(np.float32) for one in buffers_of(program)}
+        meant = {one: array.copy() for one, array in arrays.items()}
+        run(program, meant)
+        assert not race(program.body)
+        bound = InterpretedTriton().compile([Kernel((), program.body)])
+        assert ("held" in bound.source) == (part != ", 2 parts" and does != sums[3])
+        bound.bind(arrays)({})
+        for one, array in meant.items():
+            np.testing.assert_allclose(arrays[one], array, rtol=2e-5, atol=2e-3, err_msg=f"{one.name} {show(program)}")
+
+
+BLOCKS = "in blocks of 32 rows by 32 columns by 32 sums, 4 warps, 2 stages, groups of 8"
+#: Launches that are wrong on a GPU if no lane waits, which the interpreter would not notice; and what is said of them.
+WRONG = {
+    "is stored by one program and touched by another": (
+        """
+        x: float32[80]
+        y: float32[80]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[i] = x[i] + y[i + 16]
+        """,
+        """
+        a: float32[4, 64, 32]
+        b: float32[4, 32, 48]
+        g: float32[64, 48]
+        for h in range(4) on a grid by 1 with 4 warps:
+            product of left i; right j; sums k {BLOCKS}:
+                for i in range(64):
+                    for j in range(48):
+                        t: float32 = 0.0
+                        for k in range(32):
+                            t = t + (a[h, i, k] * b[h, k, j])
+                        g[i, j] += t
+        """,
+    ),
+    "is stored by several lanes": (
+        """
+        x: float32[64]
+        y: float32[8]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[0] = x[i]
+        """,
+    ),
+    "is stored by one lane and touched by another, and neither waits": (
+        """
+        x: float32[24]
+        y: float32[24]
+        for i in range(16) on a grid by 16 with 1 warp:
+            y[i] = y[i + 8] * 2.0
+        """,
+    ),
+    "lies outside of all buffers": (
+        """
+        x: float32[64]
+        y: float32[64]
+        for i in range(64) on a grid by 16 with 1 warp:
+            y[i] = x[i + 1]
+        """,
+    ),
+}
+
+
+def check_watched() -> None:
+    """What a GPU would do wrong is found, though programs and lanes run one after another here."""
+    for what, text in ((what, text) for what, texts in WRONG.items() for text in texts):
+        with patch.object(LaneValues, "barrier", lambda _: None):
+            program = parse(dedent(text).lstrip().replace("{BLOCKS}", BLOCKS))
+            arrays = {one: np.ones(one.shape, np.float32) for one in buffers_of(program)}
+            arrays |= {one: np.arange(one.shape[0], dtype=np.float32) for one in arrays if one.name == "x"}
+            call = InterpretedTriton().compile([Kernel((), program.body)]).bind(arrays)
+        found = "nothing is wrong"
+        try:
+            call({})
+        except Exception as error:  # the interpreter's, with ours in it
+            found = str(error)
+        assert what in found, f"{found} in {text}"
+
+
 if __name__ == "__main__":
     checks: dict[str, Sequence[Callable[[], None]]]
     checks = {
         "generators": [check_generators],
-        "programs": [check_programs, check_maps, check_parts_and_thirds, check_folded_sums],
+        "programs": [
+            check_watched,
+            check_repeated,
+            check_programs,
+            check_maps,
+            check_parts_and_thirds,
+            check_folded_sums,
+        ],
     }
     for one in checks[sys.argv[1]]:
         one()

@@ -8,6 +8,7 @@ a few draws of each; a campaign tries as many as one likes:
     python -m generators --only shapes --draw 1:4711      # one draw of one generator again
     python -m generators --simt --count 25                # on the SIMT threads of a GPU, which run on the host
     python -m generators --grid --count 25                # cut into launches of a GPU, which are interpreted
+    python -m generators --triton --count 25              # and run as Triton's text, in Triton's interpreter
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ import traceback
 
 from rich.progress import track
 
+from backends.on_grid import OnGrid
 from backends.simt_host import OnHost
-from backends.triton_interpreted import OnGrid
+from backends.triton_interpreted import InterpretedTriton
 from generators import Check, attempt, generators
 from weft import backends
 
@@ -25,10 +26,14 @@ def main() -> int:
     parser.add_argument("--draw", metavar="SEED:NUMBER", help="one draw again, with its traceback")
     parser.add_argument("--simt", action="store_true", help="what is compiled in C runs on SIMT threads, on the host")
     parser.add_argument("--grid", action="store_true", help="what is compiled in C is cut for a GPU, and interpreted")
+    parser.add_argument("--triton", action="store_true", help="the same, in Triton's interpreter, which is watched")
     parser.add_argument("--cuda", action="store_true", help="what is compiled in C runs on the GPU of this machine")
     options = parser.parse_args()
-    if options.simt or options.grid or options.cuda:
-        backends._BACKENDS["cc"] = OnHost if options.simt else OnGrid if options.grid else backends._BACKENDS["cuda"]
+    if options.triton:
+        os.environ["TRITON_INTERPRET"] = "1"
+    instead = {"simt": OnHost, "grid": OnGrid, "triton": InterpretedTriton, "cuda": backends._BACKENDS["cuda"]}
+    for name in (one for one in instead if getattr(options, one)):
+        backends._BACKENDS["cc"] = instead[name]
         os.environ["WEFT_BACKEND"] = "cc"
     chosen = {name: check for name, check in generators().items() if not options.only or name in options.only}
     if options.draw:

@@ -33,7 +33,13 @@ def drawn(rng: np.random.Generator) -> dict[str, Any]:
         "recompute_inline": int(rng.choice([1, 8, 64])),
         "thresholds": thresholds(rng),
         "machine": (found := machine(rng)),
-        "gpu": wf.Gpu(cache_bytes=found.caches[0], swept_columns=few, cheap_again=8 * few, parted_from=few),
+        "gpu": wf.Gpu(
+            cache_bytes=found.caches[0],
+            swept_columns=few,
+            cheap_again=8 * few,
+            parted_from=few,
+            alone_points=int(rng.choice([1, 1 << 13])),
+        ),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators._settings import drawn
 
 

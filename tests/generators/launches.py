@@ -1,15 +1,17 @@
 """Loop programs on the way to launches of a GPU: after every pass they compute the same, cell by cell.
 
 Programs are those of `nests.py`, whose nests share loops. What each pass leaves is interpreted, so that one that goes
-wrong is found without a GPU, and named.
+wrong is found without a GPU, and named. In the end no two programs or lanes share a cell that one of them stores.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from backends.triton_interpreted import OnGrid
+from backends.grid_races import race
+from backends.on_grid import OnGrid
 from generators.nests import _Maker, _options
+from weft.loops import Program, show
 from weft.schedule import Task, stages
 from weft.schedule.gpu import GPU_PASSES
 from weft.schedule.nodes import as_program
@@ -27,3 +29,5 @@ def check(rng: np.random.Generator) -> None:
         if body != before:
             maker.agree(maker.after(body), meant, name, program, body)
         before = body
+    for kernel in stage.kernels:
+        assert not (problem := race(kernel.body)), f"{problem}\n{show(Program(kernel.body))}"

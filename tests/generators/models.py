@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators._settings import drawn
 from weft.assign import Code
 from weft.backends import Backend

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from generators._settings import drawn
 
 ROUNDED = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import weft as wf
 from backends.interpreted import OnProcessor
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from effort import tries
 from loops.programs import ACCUMULATING, FLOATS, GIVEN, SIGNED, UNSIGNED, Sample, samples
 from schedule.programs import PROGRAMS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft.loops import MalformedLoops, Program, Role, buffers_of, check, parse
 from weft.loops.interp import run
 from weft.schedule.fold_sums import with_folded_sums

@@ -17,6 +17,7 @@ from weft.schedule.epilogue import followed
 from weft.schedule.fuse import fused
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
+from weft.schedule.gpu_model import Gpu
 from weft.schedule.loop_tree import Level
 from weft.schedule.nodes import Kernel
 
@@ -136,7 +137,7 @@ def test_a_sum_that_needs_what_comes_between_waits_for_it() -> None:
         ("d[i, j] = c[i, j] * 2", ""),
     ],
 )
-def test_a_sum_of_all_cells_leaves_a_contraction_to_one_thread(use: str, said: str) -> None:
+def test_a_sum_of_all_cells_leaves_a_contraction_to_one_thread_and_of_some_to_few_programs(use: str, said: str) -> None:
     text = f"""
         a: float32[64, 64]
         c: float32[64, 64]
@@ -159,4 +160,6 @@ def test_a_sum_of_all_cells_leaves_a_contraction_to_one_thread(use: str, said: s
     assert FusionCost(options).epilogue(before, after) == said
     assert FusionCost(options.but(machine=Machine())).epilogue(before, after) == ""
     assert FusionCost(options.but(chunk_ns=1 << 20)).epilogue(before, after) == ""
-    assert GpuFusionCost(options).epilogue(before, after) == ""
+    assert GpuFusionCost(options).epilogue(before, after) == ("few programs would add it up" if "+=" in use else "")
+    alone = options.but(gpu=Gpu(alone_points=64**3))
+    assert GpuFusionCost(alone).epilogue(before, after) == ""

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
-from backends.triton_interpreted import OnGrid, is_triton
+from backends.grid_races import race
+from backends.on_grid import OnGrid
+from backends.triton_interpreted import is_triton
 from schedule.test_schedule_random import OPTIMISERS, agree
 from tensor.models import Model, models
 from weft.loops import (
@@ -26,6 +28,7 @@ from weft.loops import (
     Simt,
     Staged,
     Store,
+    buffers_of,
     check,
     declared as show_declared,
     parse,
@@ -35,7 +38,7 @@ from weft.loops.annotations import further_sums, parts_of
 from weft.loops.effects import effects
 from weft.loops.product_legality import unfit
 from weft.loops.walk import everything
-from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
+from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED, Task, stages
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import decisions_of
 from weft.schedule.gpu_decisions import with_gpu_decisions
@@ -603,20 +606,100 @@ def test_blocks_that_there_are(blocks: Blocks, wrong: str) -> None:
     assert unfit(Staged(replace(staged.what, blocks=blocks), staged.body)) == wrong
 
 
-@pytest.mark.parametrize(("cell", "runs"), [("g[h, i, j]", True), ("g[0, i, j]", False)])
-def test_a_product_whose_results_add_up_over_a_loop_around_has_no_blocks(cell: str, runs: bool) -> None:
+@pytest.mark.parametrize(
+    ("does", "grid", "repeated"),
+    [
+        ("g[p, h, i, j] = t", "ph", ""),
+        ("g[p, 0, i, j] += t", "p", "h"),
+        ("g[0, h, i, j] += tanh(t)", "h", "p"),
+        ("g[0, 0, i, j] max= t", "", "ph"),
+        ("g[p, h, i, 0] += t", None, ""),
+        ("g[p, 0, i, j] = g[p, 0, j, i] + t", None, ""),
+        ("g[0, h, i, j] = g[1, h, j, i] + t", "h", "p"),
+    ],
+)
+def test_each_program_runs_the_loops_around_a_product_over_which_its_results_add_up(
+    does: str, grid: str | None, repeated: str
+) -> None:
     text = f"""
+        a: float32[3, 4, 64, 32]
+        b: float32[3, 4, 32, 64]
+        g: float32[3, 4, 64, 64]
+        for p in range(3):
+            for h in range(4):
+                product of left i; right j; sums k:
+                    for i in range(64):
+                        for j in range(64):
+                            t: float32 = 0.0
+                            for k in range(32):
+                                t = t + (a[p, h, i, k] * b[p, h, k, j])
+                            {does}
+    """
+    found = in_blocks(parse(dedent(text).lstrip()).body, USUAL_GPU, False)
+    assert (found is not None) == (grid is not None)
+    if found is not None:
+        check(Program(found))
+        assert not race(found)
+        loops = [one for one in everything(found) if isinstance(one, For) and one.loop in "ph"]
+        assert "".join(one.loop for one in loops if one.how) == grid
+        assert "".join(one.loop for one in loops if not one.how) == repeated
+
+
+def test_where_programs_repeat_loops_they_touch_no_cells_of_each_other() -> None:
+    text = """
         a: float32[4, 64, 32]
-        b: float32[4, 32, 48]
-        g: float32[4, 64, 48]
+        b: float32[4, 32, 64]
+        g: float32[5, 64, 64]
         for h in range(4):
-            product of left i; right j; sums k:
+            product of left i; right j; sums k BLOCKS:
                 for i in range(64):
-                    for j in range(48):
+                    for j in range(64):
                         t: float32 = 0.0
                         for k in range(32):
                             t = t + (a[h, i, k] * b[h, k, j])
-                        {cell} += t
+                        g[h + 1, i, j] = t + g[h, CELL]
     """
-    found = in_blocks(parse(dedent(text).lstrip()).body, USUAL_GPU, False)
-    assert (found is not None) is runs
+    blocks = "in blocks of 32 rows by 32 columns by 32 sums, 4 warps, 2 stages, groups of 8"
+    text = dedent(text).lstrip().replace("BLOCKS", blocks)
+    check(parse(text.replace("CELL", "i, j")))
+    with pytest.raises(MalformedLoops, match="programs that share a product cannot each run loop h"):
+        check(parse(text.replace("CELL", "j, i")))
+
+
+@pytest.mark.parametrize("result", ["0", "h", "i", "j", "h,i", "h,j", "i,j"])
+@pytest.mark.parametrize("cells", [1, 1 << 20])
+def test_programs_share_a_product_whatever_adds_up_its_results(result: str, cells: int) -> None:
+    a, b = (wf.data(np.ones(shape, np.float32)) for shape in ((4, 64, 32), (4, 32, 48)))
+    total = wf.einsum(f"h,i,j=>{result}", wf.tanh(wf.einsum("h,i,k;h,k,j=>h,i,j", a, b)))
+    options = wf.CompileOptions(gpu=wf.Gpu(alone_points=1, multiprocessors=cells))
+    routine = wf.Context(OnGrid()).compile(total.forward, keep=[total], options=options)
+    kernels = [everything(one.body) for one in routine.kernels]
+    ((inside, product),) = ((some, one) for some in kernels for one in some if isinstance(one, Staged))
+    assert product.what.blocks is not None
+    (repeated,) = (not one.how for one in inside if isinstance(one, For) and one.loop == "h")
+    assert repeated == (result == "i,j" and cells == 1)
+
+
+@pytest.mark.parametrize(("cell", "kernels"), [("g[i, j]", 1), ("g[i, 0]", 2), ("g[0, 0]", 2)])
+def test_sums_of_what_a_product_makes_are_a_launch_of_their_own(cell: str, kernels: int) -> None:
+    text = f"""
+        a: float32[64, 32]
+        b: float32[32, 48]
+        z: float32[64, 48]
+        g: float32[64, 48]
+        for i in range(64):
+            for j in range(48):
+                z[i, j] = 0
+        for i in range(64):
+            for j in range(48):
+                for k in range(32):
+                    z[i, j] += a[i, k] * b[k, j]
+        for i in range(64):
+            for j in range(48):
+                {cell} += z[i, j] * z[i, j]
+    """
+    program = check(parse(dedent(text).lstrip()))
+    kept = {one: "kept" for one in buffers_of(program) if one.name in "zg"}
+    options = wf.CompileOptions(gpu=wf.Gpu(alone_points=1))
+    found = dict(stages(program, Task(kept, places=OnGrid().places, options=options), passes=GPU_PASSES))
+    assert len(found["fuse"].kernels) == kernels

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft.schedule import Kernel
 from weft.schedule.gpu_bounds import gpu_bound
 

@@ -12,7 +12,7 @@ import pytest
 
 import weft as wf
 from backends.interpreted import Fusing, OnProcessor
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft.affine import Affine
 from weft.backends import Backend, Executable
 from weft.loops import Cast, For, How, Stmt, Store

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft.loops import Program, check, parse, show
 from weft.loops.effects import effects
 from weft.schedule.gpu_model import USUAL_GPU

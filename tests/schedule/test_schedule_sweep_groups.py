@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
-from backends.triton_interpreted import OnGrid
+from backends.on_grid import OnGrid
 from weft.loops import Program, declared, parse, show
 from weft.loops.walk import accesses, everything
 from weft.schedule.gpu_model import USUAL_GPU

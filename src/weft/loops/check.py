@@ -29,7 +29,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.product_legality import unfit
+from weft.loops.product_legality import unfit, unrepeated
 from weft.loops.show import show_scalar
 from weft.loops.walk import body_of, depth, own_accesses, scoped, walk
 from weft.ops import OPS, Call, Scalar, exists
@@ -80,6 +80,8 @@ def _check(stmt: Stmt, scope: _Around) -> None:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
             if problem := illegal(stmt):
                 raise MalformedLoops(f"loop {loop} cannot run {', '.join(map(str, stmt.how))}: {problem}")
+            if problem := unrepeated(stmt):
+                raise MalformedLoops(f"programs that share a product cannot each run loop {loop}: {problem}")
         case If(tests=tests):
             for test in tests:
                 _typed(test.index, "int64", scope)

@@ -219,7 +219,8 @@ class Blocks(Worded):
 
     Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
     many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
-    find columns in the second cache. What follows the sums is done in `parts` of its columns, one after another.
+    find columns in the second cache. Loops around it that are on no grid are run by each program. What follows the sums
+    is done in `parts` of its columns, one after another.
     Factors are multiplied as they are ("ieee"), each as the sum of three numbers of bfloat16 ("thirds"), or rounded to
     "tf32". They are loaded cell by cell, or, if `maps` says so, by the copy engine, which takes blocks of matrices
     (`tensor_maps.py`).

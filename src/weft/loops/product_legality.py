@@ -2,23 +2,25 @@
 
 Tile        vectors lie in memory as it says, and end where tensors end
 Blocks      what follows the sums of a product touches at no point what it writes at another, but for sums of rows or
-            columns that one block has
+            columns that one block has; nor in any iteration of the loops around it that each program runs
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from math import prod
 
+from weft.affine import Affine
 from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
 from weft.loops.folded_sums import folded_sums
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
-from weft.loops.nodes import Blocks, Let, Read, Set, Staged, Stmt, Tile
-from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_rounded
+from weft.loops.nodes import Blocks, For, Let, Product, Read, Set, Staged, Stmt, Tile, Update
+from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.tensor_maps import factor_maps
-from weft.loops.walk import Loop, around, perfect
+from weft.loops.walk import Loop, around, everything, own_accesses, perfect
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -34,10 +36,11 @@ MOST_VECTORS, MOST_AT_ONCE = 64, 1024
 SMALLEST_BLOCK = 16
 
 
-def unfit(staged: Staged) -> str:
-    """Why a product cannot run in its tiles or blocks; nothing if it can, or has none."""
+def unfit(staged: Staged, repeated: Sequence[Loop] = ()) -> str:
+    """Why a product cannot run in its tiles or blocks, in loops that are `repeated` by each program; nothing if it can,
+    or has none."""
     if staged.what.blocks is not None:
-        return _unfit_blocks(staged.what.blocks, parts_of(staged))
+        return _unfit_blocks(staged.what.blocks, parts_of(staged), repeated)
     if (tile := staged.what.tile) is None:
         return ""
     if problem := _uncollapsed(parts_of(staged), tile.collapse):
@@ -59,7 +62,42 @@ def unfit(staged: Staged) -> str:
     )
 
 
-def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
+def shared_in_blocks(body: Sequence[Stmt]) -> tuple[tuple[Loop, ...], Staged] | None:
+    """The product whose blocks programs share, with the loops around it that each of them runs; None if there is none.
+
+    A product of a block that one program has is in the lanes of that.
+    """
+    match perfect(body):
+        case repeated, (Staged(what=Product(blocks=Blocks())) as staged,) if _runs_plainly(body):
+            return repeated, staged
+    return None
+
+
+def _runs_plainly(body: Sequence[Stmt]) -> bool:
+    return not any(isinstance(one, For) and one.how for one in everything(body))
+
+
+def unrepeated(loop: For) -> str:
+    """Why programs that share a product cannot each run a loop around it; nothing if they can."""
+    found = shared_in_blocks((loop,))
+    return unfit(found[1], found[0]) if found else ""
+
+
+def still_updates(found: Parts, repeated: Sequence[Loop]) -> tuple[Update, ...]:
+    """What follows a product's sums and accumulates in the same cells in all iterations of loops around it, in any
+    order, where nothing else sees them."""
+    names = {name for name, _ in repeated}
+    rest, _ = folded_sums(found.left, found.right, found.rest)
+    touched = Counter(access.buffer for one in everything(rest) for access in own_accesses(one))
+    updates = [one for one in rest if isinstance(one, Update) and is_accumulation(one.op)] if names else []
+    return tuple(one for one in updates if touched[one.buffer] == 2 and _stands_still(one, names))
+
+
+def _stands_still(update: Update, names: Collection[str]) -> bool:
+    return all(isinstance(one, Affine) and not set(one.names) & set(names) for one in update.at)
+
+
+def _unfit_blocks(blocks: Blocks, found: Parts, repeated: Sequence[Loop] = ()) -> str:
     """Why a product cannot run in blocks."""
     sizes = blocks.rows, blocks.columns, blocks.sums
     if any(one < SMALLEST_BLOCK or one & (one - 1) for one in sizes):
@@ -78,9 +116,10 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
     for one in folded:
         if sides[one.side] % one.run:
             return f"a block has a part of `{one.update.buffer.name}`"
-        if problem := carried_anywhere([loop for loop in loops if loop not in one.loops], (one.update,)):
+        apart = [loop for loop in loops if loop not in one.loops]
+        if problem := carried_anywhere(apart, around(repeated, (one.update,))):
             return problem
-    return carried_anywhere(loops, (Let(found.total, found.start), *rest))
+    return carried_anywhere(loops, around(repeated, (Let(found.total, found.start), *rest)))
 
 
 def _unmapped(blocks: Blocks, found: Parts) -> str:

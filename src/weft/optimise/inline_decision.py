@@ -28,6 +28,7 @@ from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import Loop, free, mentioned, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
+from weft.optimise.added_up import Alone, axes_added_up, leaves_few_programs
 from weft.optimise.distribute import comes_later
 from weft.optimise.gather import compares
 from weft.optimise.inline import InverseAccess, invert_access
@@ -50,7 +51,7 @@ class Settings:
     a contraction has tiles of its own; `prologue`: so many operations may compute a factor as it is packed. `machine`:
     its latencies and bandwidth. `chunk_ns`: what is worth a thread. `gathers`: tiles may read rows that values say.
     `again`: so many operations in all may compute a value from one as large wherever it is read, which moves fewer
-    bytes than storing it.
+    bytes than storing it. `alone`: what leaves a contraction to few programs, where those share it.
     """
 
     max_visits: int = 1
@@ -63,6 +64,7 @@ class Settings:
     chunk_ns: int = 2000
     gathers: bool = False
     again: int = 0
+    alone: Alone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,8 @@ class _Deciding:
                 return Verdict(True, "a scatter would take its tiles apart")
             if any(map(_sums_up, readers)) and self._is_shared(product):
                 return Verdict(True, "a sum of all its cells would leave it to one thread")
+            if self._is_added_up(buffer, product):
+                return Verdict(True, "few programs would add it up")
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
         into = self._contractions(buffer)
@@ -268,6 +272,14 @@ class _Deciding:
         """Has a contraction work for several threads?"""
         machine = self.settings.machine
         return machine.cores > 1 and 2e9 * points(product.loops) / machine.flops_per_s >= 2 * self.settings.chunk_ns
+
+    def _is_added_up(self, buffer: Buffer, product: Contraction) -> bool:
+        """Are a contraction's results added up by few programs, that share it?"""
+        if self.settings.alone is None:
+            return False
+        axes = axes_added_up(buffer, self.uses.nests, self.uses.reads, lambda one: self.verdicts[one].stored)
+        cell = self.uses.nests[self.uses.writes[buffer][-1]].core.at
+        return leaves_few_programs(product, mentioned(*(cell[axis] for axis in axes)), self.settings.alone)
 
     def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
         """How often a cell may be computed."""

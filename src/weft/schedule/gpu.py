@@ -105,7 +105,8 @@ def decide_by_bytes(stage: Stage, task: Task) -> Stage:
 
     h[i] = x[i] * 2;  y[i] = h[i] + b[i];  z += h[i]    becomes    the same, with the verdict that h is virtual
     """
-    settings = replace(task.options.inlining, again=task.options.shaped_for.cheap_again)
+    gpu = task.options.shaped_for
+    settings = replace(task.options.inlining, again=gpu.cheap_again, alone=gpu.alone)
     return pipeline.with_verdicts(stage, task, settings)
 
 

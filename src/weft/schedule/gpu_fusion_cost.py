@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from math import prod
 
-from weft.loops import For
+from weft.loops import For, Update
 from weft.loops.sites import independent
+from weft.loops.walk import everything, mentioned
+from weft.optimise.added_up import leaves_few_programs
 from weft.schedule.contractions import Contracting
 from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import Gpu
@@ -37,6 +39,11 @@ class GpuFusionCost(FusionCost):
         return True
 
     def epilogue(self, before: Contracting, after: Contracting) -> str:
+        """Sums over rows or columns would leave a product to one program, those over batches to one for each block."""
+        new = [one for one in everything(after.rest[len(before.rest) :]) if isinstance(one, Update)]
+        summed = {name for name, _ in after.what.kept for one in new if name not in mentioned(*one.at)}
+        if leaves_few_programs(after.what, summed, self.options.shaped_for.alone):
+            return "few programs would add it up"
         return ""
 
     def added(self, before: Contracting, after: Contracting) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from weft.errors import WeftError
 from weft.machine import Machine
+from weft.optimise.added_up import Alone
 from weft.public import public_constructor
 
 #: Rows, columns, sums, warps and stages of a program's block.
@@ -46,7 +47,8 @@ class Gpu:
     bytes, and `third_step_ns` and `third_multiply_ns` instead of those above.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most; from
     `parted_from` on, factors of two bytes have `parted_blocks`, where that is done for `part_cells` at a time. One
-    program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
+    program does `alone_points` as soon as several that wait for each other; larger products leave what they make to
+    others who add it up, unless each program has `alone_points` of the sums. Products of `copied_points` are worth a
     copy of a factor that lies as they take it. Of a scatter, a program has one position and
     `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
     positions at once for others of its cells, and takes those that it finds from `owned_part` at least at once, from
@@ -182,6 +184,11 @@ class Gpu:
             if wanted := _unfit(value, usual):
                 fix = "change what differs: wf.Gpu(multiprocessors=108)"
                 raise WeftError(f"Gpu.{field.name} is {wanted}, not {value!r}", fix=fix)
+
+    @property
+    def alone(self) -> Alone:
+        """What one program has to do alone, and how much is enough for all."""
+        return Alone(self.alone_points, self.alone_points * self.multiprocessors)
 
     @property
     def bytes_per_ns(self) -> float:

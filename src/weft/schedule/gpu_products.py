@@ -9,11 +9,11 @@ from math import prod
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
 from weft.loops.folded_sums import folded_sums
-from weft.loops.legality import illegal
+from weft.loops.legality import carried
 from weft.loops.nests import stride_of
-from weft.loops.product_legality import SMALLEST_BLOCK, unfit
+from weft.loops.product_legality import SMALLEST_BLOCK, still_updates, unfit
 from weft.loops.tensor_maps import factor_maps
-from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect, reads
+from weft.loops.walk import Body, Loop, around, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
@@ -21,9 +21,9 @@ from weft.schedule.gpu_model import BlockShape, Gpu
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so.
 
-    What follows its sums may add up over a loop around it: such a loop has an order, and no place on a grid.
+    What follows its sums may add up over a loop around it: each program runs that.
     """
-    batch, inside = perfect(body)
+    loops, inside = perfect(body)
     match inside:
         case (Staged() as staged,) if _is_blocked(staged, gpu):
             pass
@@ -31,16 +31,26 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
             return None
     staged = _along_columns(_with_sums_in_order(staged))
     parts = parts_of(staged)
-    blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
+    batch, repeated = _shared_and_repeated(loops, staged)
+    blocks = _chosen(
+        parts, _ProgramsAround(_points(batch), _points(repeated), len(still_updates(parts, repeated))), gpu, tf32
+    )
     product = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
-    if unfit(product):
+    if unfit(product, repeated):
         return None
-    made: Stmt = product
+    made = around(repeated, (product,))
     for name, size in reversed(batch):
-        made = loop = For(name, size, (made,), (Grid(1, blocks.warps),))
-        if illegal(loop):
-            return None
-    return (made,)
+        made = (For(name, size, made, (Grid(1, blocks.warps),)),)
+    return made
+
+
+def _shared_and_repeated(loops: Sequence[Loop], staged: Staged) -> tuple[list[Loop], list[Loop]]:
+    """The loops around a product whose iterations touch no cells of each other, for programs, and those of each.
+
+    One whose iterations are apart, wherever the others stand, may stand outside of them.
+    """
+    batch = [one for one in loops if not carried([one], around([other for other in loops if other != one], (staged,)))]
+    return batch, [one for one in loops if one not in batch]
 
 
 def _along_columns(staged: Staged) -> Staged:
@@ -89,7 +99,7 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
     fitting = whole or fitting
-    return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
+    return min(fitting, key=lambda one: (_best(parts, _ProgramsAround(batches), one, gpu, tf32)[0], one))
 
 
 def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
@@ -97,13 +107,13 @@ def best_blocks(staged: Staged, gpu: Gpu, tf32: bool) -> tuple[int, int] | None:
     parts = parts_of(staged)
     if not _is_blocked(staged, gpu) or best_splits(staged, 1, gpu, tf32) > 1:
         return None
-    _, way, shape = _best(parts, 1, 1, gpu, tf32)
+    _, way, shape = _best(parts, _ProgramsAround(), 1, gpu, tf32)
     return _side(shape, parts, way, gpu, 0), _side(shape, parts, way, gpu, 1)
 
 
-def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
+def _chosen(parts: Parts, outside: _ProgramsAround, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
-    _, way, shape = _best(parts, batches, 1, gpu, tf32)
+    _, way, shape = _best(parts, outside, 1, gpu, tf32)
     high, wide, _, warps, stages = shape
     deep = _depth(shape, parts, 1, way)
     plain = Blocks(high, wide, deep, warps, stages, 8, _parts(shape, parts, way, gpu), way.precision)
@@ -135,6 +145,16 @@ def _is_mapped(blocks: Blocks, parts: Parts, gpu: Gpu) -> bool:
         return False
     whole = blocks.precision != "thirds" and blocks.rows >= gpu.mapped_rows and blocks.warps % gpu.mapped_warps == 0
     return whole and [one.sums_inside for one in found] == [True, blocks.precision == "tf32"]
+
+
+@dataclass(frozen=True, slots=True)
+class _ProgramsAround:
+    """What is around a product: as many programs for each block, how often each of these runs it, and what these hold
+    in registers meanwhile, besides a total."""
+
+    batches: int = 1
+    times: int = 1
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +194,28 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Multiplying]:
             yield _Multiplying("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
 
 
+def _holding(way: _Multiplying, held: int, gpu: Gpu) -> _Multiplying:
+    """A way to multiply where threads hold as many more numbers for each cell: in blocks of fewer cells."""
+    if not held:
+        return way
+    totals, (_, most) = way.totals + held, gpu.thread_cells[0]
+    shapes = [one for one in way.shapes if totals * _thread_cells(one) <= most]
+    return replace(way, totals=totals, shapes=shapes or [min(way.shapes, key=_thread_cells)])
+
+
 def _is_across(parts: Parts) -> bool:
     """Does the factor on the right lie along its sums, so that what a thread has of its columns lies apart?"""
     last = parts.sums[-1][0] if parts.sums else ""
     return any(stride_of(read, last) == 1 for read in reads(parts.factors[1]))
 
 
-def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Multiplying, BlockShape]:
+def _best(
+    parts: Parts, outside: _ProgramsAround, splits: int, gpu: Gpu, tf32: bool
+) -> tuple[float, _Multiplying, BlockShape]:
     """What a product takes, in nanoseconds, the way in which it does, and the shape of its blocks."""
     found = [
-        (_ns(way, shape, parts, batches, splits, gpu), way, shape)
-        for way in _ways(parts, gpu, tf32)
+        (_ns(way, shape, parts, outside, splits, gpu), way, shape)
+        for way in (_holding(one, outside.held, gpu) for one in _ways(parts, gpu, tf32))
         for shape in way.shapes
     ]
     folded = folded_sums(parts.left, parts.right, parts.rest)[1]
@@ -194,7 +225,7 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         if all(_side(shape, parts, way, gpu, fold.side) % fold.run == 0 for fold in folded)
     ]
     least, way, shape = min(whole or found, key=lambda one: (one[0], one[2]))
-    return least + _joining_ns(parts, batches, splits, gpu), way, shape
+    return least + _joining_ns(parts, outside.batches, splits, gpu), way, shape
 
 
 def _side(shape: BlockShape, parts: Parts, way: _Multiplying, gpu: Gpu, side: int) -> int:
@@ -202,14 +233,14 @@ def _side(shape: BlockShape, parts: Parts, way: _Multiplying, gpu: Gpu, side: in
     return shape[1] // _parts(shape, parts, way, gpu) if side else shape[0]
 
 
-def _ns(way: _Multiplying, shape: BlockShape, parts: Parts, batches: int, splits: int, gpu: Gpu) -> float:
+def _ns(way: _Multiplying, shape: BlockShape, parts: Parts, outside: _ProgramsAround, splits: int, gpu: Gpu) -> float:
     """What the programs of a product take: alone on their multiprocessors, or as their units let several."""
     high, wide, _, warps, _ = shape
     rows, columns = map(_points, (parts.left, parts.right))
     sums = sum(_points(one.sums) for one in every_sum(parts))
-    programs = splits * batches * -(-rows // high) * -(-columns // wide)
+    programs = splits * outside.batches * -(-rows // high) * -(-columns // wide)
     deep, width = _depth(shape, parts, splits, way), product_width(parts)
-    steps = -(-sums // (splits * deep))
+    steps = outside.times * -(-sums // (splits * deep))
     compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / way.flops_per_s * gpu.multiprocessors * 1e9
     load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
     waves = -(-programs // (gpu.multiprocessors * _resident(way, shape, width, gpu)))

@@ -12,7 +12,7 @@ follows the sums are the same scalar language as anywhere, on blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
@@ -20,12 +20,13 @@ from typing import TypeAlias
 from weft.affine import Affine
 from weft.backends.cuda.triton_types import full, triton_type
 from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
-from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
+from weft.loops import Cast, If, Local, Read, Staged, Stmt, Update, combine, dtype_of
 from weft.loops.annotations import Parts, every_sum, parts_of
 from weft.loops.constants import constant_value, neutral_of
+from weft.loops.effects import effects, read_in
 from weft.loops.folded_sums import FoldedSum, folded_sums
 from weft.loops.nodes import Blocks
-from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point
+from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point, still_updates
 from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Scalar
@@ -40,11 +41,12 @@ Reduce: TypeAlias = "Callable[[str, int | None, str, str], str]"
 
 @dataclass(frozen=True, slots=True)
 class ProductText:
-    """A product in blocks, in the loops of its batches."""
+    """A product in blocks, in the loops of its batches; and in those that each program runs, `repeated`."""
 
     values: LaneValues
     batch: Sequence[Loop]
     staged: Staged
+    repeated: Sequence[Loop] = ()
     #: Which of several sums in one variable is written.
     number: int = 0
 
@@ -102,7 +104,11 @@ class ProductText:
         left = divided(parts.left, body, LaneValue(rows, frozenset([0])), lines)
         right = divided(parts.right, body, LaneValue(columns, frozenset([1])), lines)
         sizes = self.blocks.rows, self.blocks.columns
-        here = Here({**at, **left, **right}, _masks((row_mask, 0), (column_mask, 1)), sizes)
+        outside = here = Here({**at, **left, **right}, _masks((row_mask, 0), (column_mask, 1)), sizes)
+        held = self._hold(here)
+        if self.repeated:
+            at = self._repeat(at, held)
+            here = replace(here, indices={**here.indices, **at})
         total = f"{parts.total.name}_"
         lines.add(f"{total} = tl.zeros([{sizes[0]}, {sizes[1]}], {triton_type(parts.total.dtype)})")
         before = dict(self.values.loaded)
@@ -116,15 +122,53 @@ class ProductText:
             self._undivided({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
             self.values.loaded = before
         if self.blocks.parts == 1:
-            self._rest(total, here, block, reduced)
+            self._rest(total, here, block, reduced, held)
         else:
             self._in_parts(total, {**at, **left}, row_mask, block, reduced)
+        if self.repeated:
+            lines.indent -= len(self.repeated)
+            self.values.loaded = before
+            block([replace(update, value=local) for update, local in held.items()], outside)
 
-    def _rest(self, total: str, here: Here, block: WriteBlock, reduced: Reduce, first: int = 0) -> None:
-        """What follows the sums, from some column of a block on."""
+    def _hold(self, here: Here) -> dict[Update, Local]:
+        """Variables for what is accumulated in cells that stand still in the loops that programs run, and where."""
+        updates = still_updates(self.parts, self.repeated) if self.blocks.parts == 1 else ()
+        held = {one: Local(self.values.lines.fresh("held"), one.buffer.dtype) for one in updates}
+        for update, local in held.items():
+            start = constant_value(neutral_of(update.op, local.dtype))
+            self.values.lines.add(f"{local.name} = {full(start, local.dtype, here.shape(_BOTH))}")
+            self.values.locals[local] = LaneValue(local.name, _BOTH)
+        return held
+
+    def _repeat(self, at: Mapping[str, LaneValue], held: Collection[Update]) -> dict[str, LaneValue]:
+        """Begin the loops that each program runs: the indices inside them."""
+        found = dict(at)
+        for name, size in self.repeated:
+            self.values.lines.add(f"for {name}_ in range({size}):")
+            self.values.lines.indent += 1
+            found[name] = LaneValue(f"tl.cast({name}_, tl.int64)" if self.values.wide else f"{name}_")
+        others = [one for one in self.parts.rest if one not in held]
+        if effects(others).buffers & read_in(others):  # lanes have read what others may store next
+            self.values.barrier()
+        return found
+
+    def _rest(
+        self,
+        total: str,
+        here: Here,
+        block: WriteBlock,
+        reduced: Reduce,
+        held: Mapping[Update, Local] | None = None,
+        first: int = 0,
+    ) -> None:
+        """What follows the sums, from some column of a block on; what is `held` accumulates in variables."""
         plain, folded = self._folded
+        held = held or {}
         self._begin(self.parts.total, self.parts.start, total, here)
-        block(plain, here)
+        block([one for one in plain if one not in held], here)
+        for update, local in held.items():
+            taken = self.values.value(combine(update.op, local, update.value, local.dtype), here)
+            self.values.lines.add(f"{local.name} = {taken.text}")
         for one in folded:
             self._fold(one, here, reduced, first)
 
@@ -177,7 +221,7 @@ class ProductText:
             right = divided(self.parts.right, self._body, LaneValue(columns, frozenset([1])), lines, f"_{part}_")
             sizes = self.blocks.rows, wide
             here = Here({**at, **right}, _masks((row_mask, 0), (mask, 1)), sizes)
-            self._rest(name, here, block, reduced, part * wide)
+            self._rest(name, here, block, reduced, first=part * wide)
             values.loaded = dict(before)
             for known in (values.read, values.dirty, values.unseen):
                 known.clear()

@@ -52,6 +52,7 @@ from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
 from weft.loops.nodes import Blocks, Grid, Lanes, Owners
+from weft.loops.product_legality import shared_in_blocks
 from weft.loops.roundings import PARTS
 from weft.loops.tensor_maps import TensorMap
 from weft.loops.walk import body_of, everything, own_accesses, parts, variables
@@ -124,13 +125,13 @@ class _TritonText:
         stores = Counter(one.buffer for one in everything(body) if isinstance(one, Store))
         self.values.again = {one for one, count in stores.items() if one.role is Role.PRIVATE and count > 1}
         chain, inside = grid_loops(body)
-        match inside:
-            case (Staged(what=Product(blocks=Blocks())) as staged,):
-                product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged)
-                self.programs, self.warps, self.stages = product.launch
-                self.maps = product.maps
-                product.write(indices, self.block, _reduced)
-                return
+        if (shared := shared_in_blocks(inside)) is not None:
+            repeated, staged = shared
+            product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged, repeated)
+            self.programs, self.warps, self.stages = product.launch
+            self.maps = product.maps
+            product.write(indices, self.block, _reduced)
+            return
         owned = bool(chain) and any(isinstance(one, Owners) for one in chain[-1].how)
         rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + (1 if owned else _depth(inside))
         here = self._grid(chain, Here(indices, (), (1,) * rank))
