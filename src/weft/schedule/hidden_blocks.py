@@ -79,8 +79,8 @@ class Masks:
                 known = [found for found in both if found is not None]
                 return frozenset().union(*known) if len(known) == 2 or (known and endless) else None
             case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
-                asked = "endless" if endless else "low"
-                return self._once(asked, buffer, partial(self._low, held, endless=endless))
+                question = "endless" if endless else "low"
+                return self._once(question, buffer, partial(self._low, held, endless=endless))
         return frozenset() if not endless and self.moderate(scalar) else None
 
     def _besides(self, seen: Visible | None, value: Scalar, endless: bool) -> Visible | None:
