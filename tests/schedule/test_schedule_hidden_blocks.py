@@ -7,9 +7,11 @@ from itertools import product
 from hypothesis import given, strategies as st
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Read
+from weft.loops import Buffer, Cast, Read, check
+from weft.loops.nests import nests
+from weft.loops.parse import parse
 from weft.ops import Call, Num
-from weft.schedule.hidden_blocks import block_ranges, has_all_rows, hidden, visible
+from weft.schedule.hidden_blocks import Masks, block_ranges, has_all_rows, hidden, visible
 
 T, S = Affine.of("t"), Affine.of("s")
 
@@ -74,3 +76,19 @@ def test_every_visible_point_is_in_one_range(drawn: set[tuple[int, int, int]]) -
         assert len(inside) <= 1
         assert inside or not any(seen)
         assert all(form.substitute(one).offset >= 0 for at in inside for form in ranges[at][1] for one in points)
+
+
+def test_numbers_that_read_one_matrix_often_are_seen_through_once() -> None:
+    """Each matrix is twice the one before: two ways to each, and so 2**60 to the first."""
+    lines = ["x0: float32[8, 8]", *(f"x{at + 1}: float32[8, 8]" for at in range(60))]
+    for at in range(60):
+        lines += [
+            "for t in range(8):",
+            "    for s in range(8):",
+            f"        x{at + 1}[t, s] = x{at}[t, s] + x{at}[t, s]",
+        ]
+    lines[61:61] = ["for t in range(8):", "    for s in range(8):", "        x0[t, s] = where(s <= t, 0.0, -1e9)"]
+    found = nests(check(parse("\n".join(lines))))
+    masks = Masks({nest.target: [nest] for nest in found}, {}, 1e8)
+    assert masks.low(found[-1].core.value) == {T - S}
+    assert masks.vanishing(found[-1].core.value) == {S - T - 1}

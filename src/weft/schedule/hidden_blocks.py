@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import TypeAlias
 
@@ -47,7 +48,15 @@ class Masks:
     maxima: Mapping[Buffer, Scalar]
     hidden_depth: float
     vanish: Mapping[Buffer, Visible] = field(default_factory=dict)
-    _moderate: dict[tuple[Buffer, bool], bool] = field(default_factory=dict, compare=False)
+    #: What was found of buffers, each by what was asked: numbers that read one often are as quick to see through.
+    _found: dict[tuple[str, Buffer], Visible | None] = field(default_factory=dict, init=False, compare=False)
+    _moderate: dict[tuple[Buffer, bool], bool] = field(default_factory=dict, init=False, compare=False)
+
+    def _once(self, asked: str, buffer: Buffer, find: Callable[[], Visible | None]) -> Visible | None:
+        if (asked, buffer) not in self._found:
+            self._found[asked, buffer] = None  # nothing is known as far as it is computed from itself
+            self._found[asked, buffer] = find()
+        return self._found[asked, buffer]
 
     def low(self, scalar: Scalar) -> Visible | None:
         """Where a number is not hidden, and then as high as scores are; None if that is not known."""
@@ -70,7 +79,8 @@ class Masks:
                 known = [found for found in both if found is not None]
                 return frozenset().union(*known) if len(known) == 2 or (known and endless) else None
             case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
-                return self._low(held, endless=endless)
+                question = "endless" if endless else "low"
+                return self._once(question, buffer, partial(self._low, held, endless=endless))
         return frozenset() if not endless and self.moderate(scalar) else None
 
     def _besides(self, seen: Visible | None, value: Scalar, endless: bool) -> Visible | None:
@@ -144,7 +154,7 @@ class Masks:
             case Call(op="eq"):
                 return self._holds(scalar)
             case Read(buffer=buffer):
-                return self._vanishing_of(buffer)
+                return self._once("vanishing", buffer, partial(self._vanishing_of, buffer))
         return None
 
     def _vanishing_of(self, buffer: Buffer) -> Visible | None:
@@ -167,7 +177,7 @@ class Masks:
         """Where a number is not far below the maximum of its row."""
         match scalar:
             case Read(buffer=buffer) if (held := self._only(buffer)) is not None:
-                return self._distance(held)
+                return self._once("distance", buffer, partial(self._distance, held))
             case Call(op="sub", args=(value, largest)):
                 while isinstance(largest, Cast) and is_float(largest.dtype):
                     largest = largest.value
