@@ -16,7 +16,7 @@ import pytest
 import weft as wf
 from weft.cli import main
 from weft.schedule.decisions import read_decisions
-from weft.schedule.tuned import Found, machine_key
+from weft.schedule.tuning.tuned import Found, machine_key
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

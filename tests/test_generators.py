@@ -12,7 +12,7 @@ from backends.on_grid import OnGrid
 from generators import attempt, generators
 from generators._exercised import exercised
 from weft import backends
-from weft.schedule.gpu import GPU_PASSES
+from weft.schedule.gpu.gpu_pipeline import GPU_PASSES
 from weft.schedule.pipeline import PASSES
 
 #: How many draws of each, fewer of those that take long; a campaign sets more.

@@ -50,21 +50,21 @@ def patched_constants() -> list[str]:
 CONSTANTS = {
     "schedule/compile_options.py": {"_LEAST": "what options may be", "_MOST": "what options may be"},
     "schedule/options.py": {"RANGES": "what may be asked for", "_LARGEST_TILE": "what 64 bits hold"},
-    "schedule/memory_plan.py": {"ALIGNMENT": "what backends promise of memory", "_ORDERS": "a sign"},
-    "schedule/min_cut.py": {"SINK": "the number of a node"},
+    "schedule/memory/memory_plan.py": {"ALIGNMENT": "what backends promise of memory", "_ORDERS": "a sign"},
+    "schedule/fusion/min_cut.py": {"SINK": "the number of a node"},
     "schedule/relocatable.py": {"_KEY_BITS": "a format"},
-    "schedule/tuned.py": {"_FORMAT": "a format"},
-    "schedule/tuned_report.py": {"_SHOWN": "letters that are printed"},
-    "schedule/strip_cost.py": {"_FEW": "roundings that docs/precisions.md promises"},
-    "schedule/exact_floats.py": {"_EXACT": "what floats hold"},
-    "schedule/tile.py": {"_HALVINGS": "a logarithm"},
-    "schedule/knobs.py": {"_CHUNKS, _FEW_CHUNKS": "what a tuner tries"},
-    "schedule/nest_knobs.py": {
+    "schedule/tuning/tuned.py": {"_FORMAT": "a format"},
+    "schedule/tuning/tuned_report.py": {"_SHOWN": "letters that are printed"},
+    "schedule/fusion/strip_cost.py": {"_FEW": "roundings that docs/precisions.md promises"},
+    "schedule/products/exact_floats.py": {"_EXACT": "what floats hold"},
+    "schedule/products/tile.py": {"_HALVINGS": "a logarithm"},
+    "schedule/tuning/knobs.py": {"_CHUNKS, _FEW_CHUNKS": "what a tuner tries"},
+    "schedule/tuning/nest_knobs.py": {
         "_TILES": "what a tuner tries",
         "_CLAIMED": "what a tuner tries",
         "_DEEPEST": "what a tuner tries",
     },
-    "schedule/gpu_knobs.py": {
+    "schedule/tuning/gpu_knobs.py": {
         "_WARPS": "what a tuner tries",
         "_STAGES": "what a tuner tries",
         "_GROUPS": "what a tuner tries",
@@ -74,13 +74,13 @@ CONSTANTS = {
         "_MOST_LANES": "what a tuner tries",
     },
     "schedule/gpu_model.py": {"_THIRDS": "an algorithm"},
-    "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
-    "schedule/space.py": {
+    "schedule/tuning/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
+    "schedule/tuning/space.py": {
         "_LANES": "what a tuner tries",
         "_UNROLLED": "what a tuner tries",
         "_JAMMED": "what a tuner tries",
     },
-    "schedule/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
+    "schedule/tuning/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
     "optimise/gather.py": {"_LONGEST": "how long a scalar may get"},
     "optimise/sorting_network.py": {"_STEPS": "an algorithm", "_NUMBER, _POSITION_BITS": "what a number in a lane is"},
     "optimise/radix_sort.py": {"_VALUES": "the values of a byte"},
@@ -180,7 +180,7 @@ def test_stages_are_plain_values() -> None:
 
 def test_passes_hold_no_numbers_but_those_that_nobody_chooses() -> None:
     """Thresholds are options (`wf.CompileOptions`, `wf.Thresholds`), facts about hardware the machine's."""
-    files = [path for room in ("schedule", "optimise") for path in sorted((WEFT / room).glob("*.py"))]
+    files = [path for room in ("schedule", "optimise") for path in sorted((WEFT / room).rglob("*.py"))]
     found = {str(path.relative_to(WEFT)): numeric_constants(path) for path in files}
     assert {path: names for path, names in found.items() if names} == {path: [*one] for path, one in CONSTANTS.items()}
 

@@ -16,7 +16,7 @@ from weft.backends.doctor import doctor
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
-from weft.schedule import tuned_report
+from weft.schedule.tuning import tuned_report
 from weft.tc import cli as comprehensions
 from weft.tc.show import STAGES
 

@@ -18,7 +18,7 @@ from weft import loops
 from weft.backends import CompilerCrash, Executable
 from weft.backends.cc import loader
 from weft.schedule import CompileOptions, Kernel
-from weft.schedule.simt import is_on_gpu
+from weft.schedule.gpu.simt import is_on_gpu
 
 pytestmark = pytest.mark.usefixtures("temporary")
 

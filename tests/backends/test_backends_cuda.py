@@ -20,8 +20,8 @@ from weft.backends.cuda.source import BlockMap
 from weft.loops import Buffer, Grid, Lanes, Product, Simt, parse
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 from weft.schedule.decisions import read_decisions
-from weft.schedule.subjects import subjects
-from weft.schedule.tuned import Found, keep, machine_key
+from weft.schedule.tuning.subjects import subjects
+from weft.schedule.tuning.tuned import Found, keep, machine_key
 
 
 def param(name: str = "w", **options: object) -> wf.Tensor:

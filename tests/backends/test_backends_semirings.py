@@ -21,7 +21,7 @@ from weft.machine import COMMON
 from weft.ops.dtypes import numpy_type
 from weft.schedule import as_kernels, as_program
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.tile import tiled
+from weft.schedule.products.tile import tiled
 
 pytestmark = pytest.mark.usefixtures("guarded_memory")
 

@@ -32,8 +32,8 @@ from weft.ops import OPS, Num, Op
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 from weft.ops.scalar import call
 from weft.schedule import as_kernels, show_kernels
+from weft.schedule.gpu.simt import on_simt
 from weft.schedule.nodes import Kernel
-from weft.schedule.simt import on_simt
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 FLOATS = ("add", "sub", "mul", "max", "min", "lt", "eq", "and", "arg1", "arg2", "relu_gate", "mod", "div")

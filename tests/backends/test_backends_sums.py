@@ -7,7 +7,7 @@ import pytest
 
 import weft as wf
 from weft.backends.cc.lines import CLoop, Part, in_parts
-from weft.schedule.tile import number_of_parts
+from weft.schedule.products.tile import number_of_parts
 
 EPSILON = 2.0**-23
 LAYOUTS = {"ik; jk => ij": (True, True), "ik; kj => ij": (True, False), "ki; kj => ij": (False, False)}

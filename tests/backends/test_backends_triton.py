@@ -25,9 +25,9 @@ from weft.backends.cuda.triton_text import triton_source
 from weft.loops import Buffer, Cast, For, Grid, Program, Read, Role, Store, buffers_of, check, parse
 from weft.ops import OPS, Call
 from weft.ops.dtypes import is_float
+from weft.schedule.gpu.on_grid import on_grid
+from weft.schedule.gpu.spelled import unspelled
 from weft.schedule.gpu_model import USUAL_GPU
-from weft.schedule.on_grid import on_grid
-from weft.schedule.spelled import unspelled
 
 pytest.importorskip("triton")
 

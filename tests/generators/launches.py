@@ -13,7 +13,7 @@ from backends.on_grid import OnGrid
 from generators.nests import _Maker, _options
 from weft.loops import Program, show
 from weft.schedule import Task, stages
-from weft.schedule.gpu import GPU_PASSES
+from weft.schedule.gpu.gpu_pipeline import GPU_PASSES
 from weft.schedule.nodes import as_program
 
 

@@ -15,8 +15,8 @@ import weft as wf
 from weft.loops import MalformedLoops
 from weft.schedule.decisions import Decisions
 from weft.schedule.options import RANGES
-from weft.schedule.subjects import Subject, subjects
-from weft.schedule.tuned import Tuned
+from weft.schedule.tuning.subjects import Subject, subjects
+from weft.schedule.tuning.tuned import Tuned
 
 EVIL = '2\nfor (;;) { int system(const char *); system("touch injected"); }\n#pragma GCC unroll 2'
 WRONG = [EVIL, "2", -1, 10**9, 2.0, 2.5, True, None, [3], (3,), {"a": 1}, float("nan"), np.float32(2)]

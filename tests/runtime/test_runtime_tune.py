@@ -20,7 +20,7 @@ from weft.loops.walk import everything
 from weft.runtime import tune, tuner
 from weft.schedule import Kernel
 from weft.schedule.decisions import read_decisions
-from weft.schedule.tuned import Found, keep, machine_key, tuned
+from weft.schedule.tuning.tuned import Found, keep, machine_key, tuned
 
 X = np.linspace(-1, 1, 40, dtype="float32")
 BEST = {"i0": "on threads by 20, on vectors of 8"}

@@ -14,7 +14,7 @@ from weft.backends.interp import Interp
 from weft.loops.effects import effects
 from weft.runtime import Routine, tune, tuner, workbench
 from weft.schedule import Kernel
-from weft.schedule.subjects import Subject, subjects
+from weft.schedule.tuning.subjects import Subject, subjects
 
 PLACES = Cc.places.fget(None)  # type: ignore[attr-defined]
 

@@ -25,10 +25,10 @@ from weft.optimise.loop_order import ordered
 from weft.optimise.rewrite import rewrite
 from weft.runtime.footprint import footprint_of, nodes_in
 from weft.schedule import Kernel
-from weft.schedule.contractions import stage
-from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fused
+from weft.schedule.fusion.forward_stores import forwarded
+from weft.schedule.fusion.fuse import fused
 from weft.schedule.nodes import as_kernels
+from weft.schedule.products.contractions import stage
 from weft.shape.close import close
 
 

@@ -12,8 +12,8 @@ import weft as wf
 from weft.loops import Buffer, Program, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.machine import COMMON
-from weft.schedule.block_loops import blocked
 from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.nests.block_loops import blocked
 from weft.tc import Options
 
 #: A machine whose first cache holds 64 lines, so that a block is 32 long, and the options for it.

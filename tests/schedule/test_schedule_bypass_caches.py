@@ -13,8 +13,8 @@ from weft.loops import Bypass, check, declared, parse, show
 from weft.machine import COMMON
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
-from weft.schedule.bypass_caches import bypassing_caches
 from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.nests.bypass_caches import bypassing_caches
 
 #: A machine whose caches hold little.
 SMALL = replace(COMMON, caches=(1 << 8, 1 << 10, 1 << 12))

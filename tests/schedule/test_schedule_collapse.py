@@ -10,7 +10,7 @@ from loops.written import program, text
 from weft.loops import Collapse
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
-from weft.schedule.collapse import collapsed
+from weft.schedule.nests.collapse import collapsed
 
 NEST = """
 for i in range(24):

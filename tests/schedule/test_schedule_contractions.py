@@ -37,8 +37,8 @@ from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
 from weft.schedule.alike import with_templates
 from weft.schedule.canonical import canonical_kernel
-from weft.schedule.contractions import stage
-from weft.schedule.tile import best_tile
+from weft.schedule.products.contractions import stage
+from weft.schedule.products.tile import best_tile
 
 
 class Staging(Fusing):

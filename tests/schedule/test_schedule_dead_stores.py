@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store
-from weft.schedule.dead_stores import eliminate_dead_stores
+from weft.schedule.fusion.dead_stores import eliminate_dead_stores
 
 X, Y, *HIDDEN = (Buffer(number, f"b{number}", (4,), "float32") for number in range(5))
 HERE = (Affine(((1, "i"),)),)

@@ -23,9 +23,9 @@ from weft.schedule import Kernel
 from weft.schedule.apply_decisions import kernel_key, with_decisions
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import Decisions, decisions_of, read_decisions
-from weft.schedule.search import Search
-from weft.schedule.subjects import Subject
-from weft.schedule.tile import tilings
+from weft.schedule.products.tile import tilings
+from weft.schedule.tuning.search import Search
+from weft.schedule.tuning.subjects import Subject
 
 OPTIONS = wf.CompileOptions(machine=replace(wf.Machine(), cores=4), chunk_ns=20, contraction_points=64)
 

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from weft.loops import Program, check, parse, show
-from weft.schedule.distances import with_powers_of_two
+from weft.schedule.gpu.distances import with_powers_of_two
 
 ROW = """
     x: float32[9, 500]

@@ -11,7 +11,7 @@ from weft.loops import Let, Local, Program, Set, check
 from weft.loops.interp import run
 from weft.ops import call
 from weft.schedule import Kernel
-from weft.schedule.contractions import contracting
+from weft.schedule.products.contractions import contracting
 
 A, B, C, D = (floats(number, name, 32, 32) for number, name in enumerate("abcd"))
 

@@ -13,8 +13,8 @@ from weft.loops.annotations import parts_of
 from weft.loops.interp import run
 from weft.loops.nodes import Staged
 from weft.loops.walk import Body, everything
-from weft.schedule.contractions import contracting
-from weft.schedule.exact_floats import exact_type, in_exact_floats
+from weft.schedule.products.contractions import contracting
+from weft.schedule.products.exact_floats import exact_type, in_exact_floats
 
 PRODUCT = """
 a: int8[4, 9]

@@ -15,8 +15,8 @@ from weft.machine import COMMON
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.fetch_ahead import fetching_ahead
-from weft.schedule.vectorise import vectorised
+from weft.schedule.nests.fetch_ahead import fetching_ahead
+from weft.schedule.nests.vectorise import vectorised
 
 NORMALISED = """x: float32[{rows}, {columns}]
 y: float32[{rows}, {columns}]

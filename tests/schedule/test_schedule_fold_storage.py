@@ -13,7 +13,7 @@ from weft.loops import Buffer, Cast, Fill, If, Program, Read, Role, Stmt, check,
 from weft.loops.interp import run, run_scalar
 from weft.loops.reaching import covered, sites
 from weft.schedule import Kernel
-from weft.schedule.fold_storage import folded
+from weft.schedule.memory.fold_storage import folded
 
 E = floats(0, "e", 3, 4)
 X = floats(1, "x", 3, 4)

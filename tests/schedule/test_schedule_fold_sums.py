@@ -11,7 +11,7 @@ import weft as wf
 from backends.on_grid import OnGrid
 from weft.loops import MalformedLoops, Program, Role, buffers_of, check, parse
 from weft.loops.interp import run
-from weft.schedule.fold_sums import with_folded_sums
+from weft.schedule.gpu.fold_sums import with_folded_sums
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.nodes import Kernel, as_program
 

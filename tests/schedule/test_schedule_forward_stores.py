@@ -8,7 +8,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, Program, Read, Set, Stmt, Store, Update, buffers_of
 from weft.loops.interp import run_scalar
 from weft.ops import Num
-from weft.schedule.forward_stores import forwarded
+from weft.schedule.fusion.forward_stores import forwarded
 from weft.schedule.nodes import Kernel
 
 X, Y, INDEX = Buffer(0, "x", (4,), "float32"), Buffer(1, "y", (4,), "float32"), Buffer(2, "index", (1,), "int64")

@@ -8,10 +8,10 @@ import weft as wf
 from loops.written import program, text
 from weft.loops import Program, Staged, check, parse, show
 from weft.schedule import Kernel
-from weft.schedule.contractions import stage
-from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fused
+from weft.schedule.fusion.forward_stores import forwarded
+from weft.schedule.fusion.fuse import fused
 from weft.schedule.loop_tree import Level, bound_names, new_names, renamed, reuses
+from weft.schedule.products.contractions import stage
 
 
 def nests(code: str) -> list[Kernel]:

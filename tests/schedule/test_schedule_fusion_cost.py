@@ -12,14 +12,14 @@ from weft.loops import Buffer, Cast, For, Read, Stmt, Store, Update, check, pars
 from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule import CompileOptions
-from weft.schedule.contractions import contracting
-from weft.schedule.epilogue import followed
-from weft.schedule.fuse import fused
-from weft.schedule.fusion_cost import FusionCost
-from weft.schedule.gpu_fusion_cost import GpuFusionCost
+from weft.schedule.fusion.fuse import fused
+from weft.schedule.fusion.fusion_cost import FusionCost
+from weft.schedule.gpu.gpu_fusion_cost import GpuFusionCost
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.loop_tree import Level
 from weft.schedule.nodes import Kernel
+from weft.schedule.products.contractions import contracting
+from weft.schedule.products.epilogue import followed
 
 
 def buffer(number: int, name: str, *shape: int) -> Buffer:

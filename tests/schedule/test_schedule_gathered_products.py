@@ -13,8 +13,8 @@ from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.nodes import Let
 from weft.loops.product_legality import unfit
 from weft.loops.walk import reads
-from weft.schedule.contractions import contracting
-from weft.schedule.tile import tilings
+from weft.schedule.products.contractions import contracting
+from weft.schedule.products.tile import tilings
 
 GATHERED = """
     t: float32[50, 24]

@@ -41,14 +41,14 @@ from weft.loops.walk import everything
 from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED, Task, stages
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import decisions_of
+from weft.schedule.gpu.gpu_products import in_blocks
+from weft.schedule.gpu.launches import launches
+from weft.schedule.gpu.on_grid import on_grid
+from weft.schedule.gpu.owned_rows import by_owners
+from weft.schedule.gpu.split_sums import split_sums
 from weft.schedule.gpu_decisions import with_gpu_decisions
-from weft.schedule.gpu_knobs import gpu_knobs
 from weft.schedule.gpu_model import USUAL_GPU
-from weft.schedule.gpu_products import in_blocks
-from weft.schedule.launches import launches
-from weft.schedule.on_grid import on_grid
-from weft.schedule.owned_rows import by_owners
-from weft.schedule.split_sums import split_sums
+from weft.schedule.tuning.gpu_knobs import gpu_knobs
 
 BUFFERS = {
     "x": "float32[4096, 64]",

@@ -9,7 +9,7 @@ import pytest
 import weft as wf
 from backends.on_grid import OnGrid
 from weft.schedule import Kernel
-from weft.schedule.gpu_bounds import gpu_bound
+from weft.schedule.gpu.gpu_bounds import gpu_bound
 
 GPU = wf.Gpu()
 

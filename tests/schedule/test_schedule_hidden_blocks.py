@@ -11,7 +11,7 @@ from weft.loops import Buffer, Cast, Read, check
 from weft.loops.nests import nests
 from weft.loops.parse import parse
 from weft.ops import Call, Num
-from weft.schedule.hidden_blocks import Masks, block_ranges, has_all_rows, hidden, visible
+from weft.schedule.fusion.hidden_blocks import Masks, block_ranges, has_all_rows, hidden, visible
 
 T, S = Affine.of("t"), Affine.of("s")
 

@@ -9,7 +9,7 @@ import pytest
 
 from weft.loops import Program, buffers_of, check, parse, show
 from weft.loops.interp import run
-from weft.schedule.launches import launches
+from weft.schedule.gpu.launches import launches
 
 DECLARED = """
 b: float32[4]

@@ -31,9 +31,9 @@ from weft.loops.reaching import sites
 from weft.ops import Call
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
-from weft.schedule.fold_storage import folded
-from weft.schedule.in_place import coalesced, takes_over
-from weft.schedule.memory_plan import ALIGNMENT, MemoryPlan, planned
+from weft.schedule.memory.fold_storage import folded
+from weft.schedule.memory.in_place import coalesced, takes_over
+from weft.schedule.memory.memory_plan import ALIGNMENT, MemoryPlan, planned
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
 X, Y = floats(8, "x", 4, 4), floats(9, "y", 4, 4)

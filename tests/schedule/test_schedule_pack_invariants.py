@@ -12,7 +12,7 @@ from weft.loops.interp import run
 from weft.loops.parse import parse
 from weft.machine import COMMON
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.pack_invariants import with_packed_invariants
+from weft.schedule.products.pack_invariants import with_packed_invariants
 
 U, H, Z = (
     Buffer(0, "u", (64, 24), "float32"),

@@ -10,7 +10,7 @@ import pytest
 from weft.loops import Program, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.pad_windows import with_padded_windows
+from weft.schedule.products.pad_windows import with_padded_windows
 
 DECLARED = "x: float32[28, 8]\nw: float32[3, 8, 16]\ny: float32[28, 16]\nz: float32[1]\n"
 BEFORE = """\

@@ -36,7 +36,7 @@ from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule import CompileOptions, Kernel
 from weft.schedule.annotate import annotate
-from weft.schedule.parallelise import parallelised
+from weft.schedule.nests.parallelise import parallelised
 from weft.schedule.work import work_ns
 
 ROWS = "\nfor i in range(24):\n    for j in range(40):\n        B[i, j] = A[i, j] * 2\n"

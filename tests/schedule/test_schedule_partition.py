@@ -10,7 +10,7 @@ from weft.loops import Program, buffers_of, check
 from weft.loops.interp import run
 from weft.machine import Machine
 from weft.schedule import CompileOptions
-from weft.schedule.partition import partitioned, strips_in
+from weft.schedule.nests.partition import partitioned, strips_in
 
 #: A machine on which an operation takes a microsecond, and memory costs nothing.
 SHARING = CompileOptions(chunk_ns=8000, machine=Machine(cores=2, flops_per_s=1e6, cached_bytes_per_s=1e12))

@@ -26,12 +26,12 @@ from weft.schedule import (
     BrokenPass,
     Kernel,
     Task,
-    gpu,
     pipeline,
     schedule,
     show_kernels,
     stages,
 )
+from weft.schedule.gpu import gpu_pipeline
 from weft.schedule.stage import Pass, Stage
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -124,8 +124,8 @@ def test_a_broken_pass_is_found_where_nothing_is_optimised(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("optimise", [True, False])
 def test_a_broken_pass_of_a_gpu_is_found(monkeypatch: pytest.MonkeyPatch, optimise: bool) -> None:
-    real = gpu.launches
-    monkeypatch.setattr(gpu, "launches", lambda body: [tuple(map(first_cell, one)) for one in real(body)])
+    real = gpu_pipeline.launches
+    monkeypatch.setattr(gpu_pipeline, "launches", lambda body: [tuple(map(first_cell, one)) for one in real(body)])
     with wf.config.using(optimise=optimise):
         found = compiled(wf.Context(OnGrid())).bisect()
     assert found is not None

@@ -21,10 +21,10 @@ from weft.loops import Buffer, Program, Stmt
 from weft.loops.nests import Nest, nests
 from weft.ops import call
 from weft.runtime import Routine
-from weft.schedule.fuse import fused
-from weft.schedule.min_cut import SINK, Network
+from weft.schedule.fusion.fuse import fused
+from weft.schedule.fusion.min_cut import SINK, Network
+from weft.schedule.fusion.rematerialise import rematerialised
 from weft.schedule.nodes import as_kernels
-from weft.schedule.rematerialise import rematerialised
 
 N = 64
 NAMES = "XWUGHYZDEF"

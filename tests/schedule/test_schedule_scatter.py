@@ -15,14 +15,14 @@ from weft.loops.reaching import covered, sites
 from weft.optimise.inline_decision import decide
 from weft.optimise.loop_order import is_reorderable, ordered
 from weft.schedule.annotate import annotated
-from weft.schedule.contractions import contracting
-from weft.schedule.dead_stores import eliminate_dead_stores
-from weft.schedule.fold_storage import folded
-from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fused
-from weft.schedule.in_place import takes_over
-from weft.schedule.memory_plan import planned
+from weft.schedule.fusion.dead_stores import eliminate_dead_stores
+from weft.schedule.fusion.forward_stores import forwarded
+from weft.schedule.fusion.fuse import fused
+from weft.schedule.memory.fold_storage import folded
+from weft.schedule.memory.in_place import takes_over
+from weft.schedule.memory.memory_plan import planned
 from weft.schedule.nodes import as_kernels
+from weft.schedule.products.contractions import contracting
 
 ADDED = "for i in range(4):\n    V[K[i]] += W[i]"
 ROWS = "for i in range(4):\n    for j in range(3):\n        X[K[i], j] += Y[i, j]"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from weft.loops import How, Parallel, Unroll, Vector
 from weft.schedule.decisions import Decisions
-from weft.schedule.knobs import Knob, annotation_knob
-from weft.schedule.search import Search
+from weft.schedule.tuning.knobs import Knob, annotation_knob
+from weft.schedule.tuning.search import Search
 
 CHOICES: list[Knob] = [
     annotation_knob("i0", (Parallel,), [None, Parallel(4), Parallel(8)]),

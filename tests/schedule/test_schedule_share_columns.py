@@ -14,7 +14,7 @@ from weft.loops.legality import illegal
 from weft.loops.names import BlockNames
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
-from weft.schedule.share_columns import in_columns
+from weft.schedule.nests.share_columns import in_columns
 
 X, Y = Buffer(0, "X", (40, 128), "float32"), Buffer(1, "Y", (9, 128), "float32")
 IDS, ENDS, ODD = (

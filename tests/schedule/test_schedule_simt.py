@@ -13,7 +13,7 @@ from weft.loops import MalformedLoops, Program, check, parse, show
 from weft.loops.legality import beside_threads
 from weft.schedule import Kernel
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.simt import is_on_gpu, on_simt
+from weft.schedule.gpu.simt import is_on_gpu, on_simt
 
 BUFFERS = {"x": "float32[64, 8]", "y": "float32[64]", "z": "float32[64]", "s": "float32[1]", "ids": "int64[64]"}
 BUFFERS |= {"h": "float32[9, 64]", "u": "float32[64]"}

@@ -17,8 +17,8 @@ from weft.loops.nodes import Role, Staged
 from weft.loops.walk import Body, perfect
 from weft.machine import COMMON
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.contractions import contracting
-from weft.schedule.split_products import best_strips, joined_strips, with_split_products
+from weft.schedule.nests.split_products import best_strips, joined_strips, with_split_products
+from weft.schedule.products.contractions import contracting
 
 #: Two cores to which a short product is long.
 EAGER = DEFAULTS.but(

@@ -10,8 +10,8 @@ import pytest
 
 from weft.loops import Program, buffers_of, check, parse, show
 from weft.loops.interp import run
+from weft.schedule.gpu.split_sums import split_sums
 from weft.schedule.gpu_model import USUAL_GPU
-from weft.schedule.split_sums import split_sums
 
 #: A GPU to which short sums are long.
 SMALL = replace(USUAL_GPU, strip_points=8, launch_ns=0.01)

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from weft.loops import For, Program, buffers_of, check, parse, show
 from weft.loops.interp import run
+from weft.schedule.gpu.straight_first import straight_first
 from weft.schedule.nodes import Kernel, as_kernels, as_program, with_shared_loops
-from weft.schedule.straight_first import straight_first
 
 HEAD = "n: float32[1]\nm: float32[1]\nw: float32[4]\nv: float32[4]\n"
 LINES = {

@@ -14,8 +14,8 @@ from weft.loops import buffers_of, check, show
 from weft.loops.nests import Nest, nests
 from weft.loops.parse import parse
 from weft.machine import COMMON
-from weft.schedule.strip_columns import StripRange, strip_ranges
-from weft.schedule.strip_mine import strip_mined
+from weft.schedule.fusion.strip_columns import StripRange, strip_ranges
+from weft.schedule.fusion.strip_mine import strip_mined
 
 #: Attention with a mask of indices, `seen`, and the gradients of keys.
 MASKED = """\

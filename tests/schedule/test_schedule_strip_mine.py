@@ -18,11 +18,11 @@ from weft.loops.parse import parse
 from weft.machine import COMMON
 from weft.optimise.loop_order import ordered
 from weft.runtime.footprint import footprint_of, nodes_in
-from weft.schedule.rematerialise import Rematerialised
+from weft.schedule.fusion.rematerialise import Rematerialised
+from weft.schedule.fusion.strip_cost import StripCost
+from weft.schedule.fusion.strip_mine import strip_mined
+from weft.schedule.fusion.strips import Group, Members, Roles, Uses
 from weft.schedule.stage import Stage
-from weft.schedule.strip_cost import StripCost
-from weft.schedule.strip_mine import strip_mined
-from weft.schedule.strips import Group, Members, Roles, Uses
 from weft.shape.close import close
 
 #: Caches that hold a few rows of what is between contractions.

@@ -16,7 +16,7 @@ from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
-from weft.schedule.tile import best_tile, tiled, tilings
+from weft.schedule.products.tile import best_tile, tiled, tilings
 from weft.thresholds import Thresholds
 
 TOTAL, ZERO = Local("t", "float32"), Cast("float32", Num(0))

@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from weft.schedule.decisions import read_decisions
-from weft.schedule.tuned import Found, Tuned, best_of, keep, machine_key, read_lines, tuned
+from weft.schedule.tuning.tuned import Found, Tuned, best_of, keep, machine_key, read_lines, tuned
 
 HERE = machine_key(wf.Machine())
 ONE, OTHER = read_decisions({"i0": "on vectors of 8"}), read_decisions({"i0": "unrolled by 4", "i1": "on vectors"})

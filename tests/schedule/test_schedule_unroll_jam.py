@@ -16,7 +16,7 @@ from weft.loops.walk import everything
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.unroll_jam import jammed
+from weft.schedule.nests.unroll_jam import jammed
 
 NEST = "\nfor i in range({}):\n    for j in range(40):\n        {}\n"
 

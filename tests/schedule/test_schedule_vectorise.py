@@ -10,8 +10,8 @@ from weft.loops import Program, Unroll, Vector, check
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.nests.vectorise import vectorised
 from weft.schedule.options import Options
-from weft.schedule.vectorise import vectorised
 
 
 def asking(lanes: int = 0, unroll: int = 0) -> CompileOptions:

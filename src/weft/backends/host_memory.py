@@ -10,7 +10,7 @@ import numpy as np
 from weft.backends.protocol import Array
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
-from weft.schedule.memory_plan import ALIGNMENT
+from weft.schedule.memory.memory_plan import ALIGNMENT
 
 
 def aligned(length: int) -> Array:

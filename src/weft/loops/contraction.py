@@ -3,7 +3,7 @@
     for i: for k: for j: c[i, j] += a[i, k] * b[k, j]      is a contraction of left i; right j; sums k
 
 The index maps of the result and the two factors classify the loops. That is a property of a nest, which passes ask for:
-what is inlined into a contraction (`optimise/inline_decision.py`), what joins it (`schedule/fuse.py`).
+what is inlined into a contraction (`optimise/inline_decision.py`), what joins it (`schedule/fusion/fuse.py`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Contraction:
 
     `ops` are the accumulation and what combines the factors; `tests` guard every point; where factor `gate` is 0, there
     is no term, whatever the other one is; `why` is the reason why no backend places it, empty if one may: under tests
-    or a gate, once these are taken away (`schedule/pad_windows.py`). If it `gathers`, the reason is that values say
-    which rows of a tensor are a factor's, and nothing else: a processor reads rows wherever they are.
+    or a gate, once these are taken away (`schedule/products/pad_windows.py`). If it `gathers`, the reason is that
+    values say which rows of a tensor are a factor's, and nothing else: a processor reads rows wherever they are.
     """
 
     batch: tuple[Loop, ...]

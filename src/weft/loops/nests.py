@@ -42,7 +42,7 @@ class Nest:
     """One write under its loops and tests, with the assignments it came from, a line each.
 
     Of its loops the first are `shared`, each told apart by a number: nests next to one another that have the same
-    number there run in one loop. Those of one `sweep` follow each other; 0 if it is in none (`schedule/sweep.py`).
+    number there run in one loop. Those of one `sweep` follow each other; 0 if it is in none (`schedule/gpu/sweep.py`).
     """
 
     loops: tuple[Loop, ...]

@@ -7,7 +7,7 @@ becomes
     for i: for t: { a = h[t, i] + x[i, t];  h[t + 1, i] = a }
 
 Nothing depends on other iterations of `i`, so they may run in any order, one after another too. What is carried does
-not count: it is in a variable then (`schedule/forward_stores.py`).
+not count: it is in a variable then (`schedule/fusion/forward_stores.py`).
 """
 
 from __future__ import annotations

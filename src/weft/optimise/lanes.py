@@ -23,7 +23,7 @@ An extremum in a cell that no loop moves has lanes as well, and the cell takes w
 
 The loops inside have independent iterations, so they run on vectors. A loop that does nothing else walks through memory
 in four streams, each a quarter of it: that is more than one stream of it can fetch, and they are added up at once
-(`schedule/unroll_jam.py`). A lane adds up so few terms of single precision that it need not be wider
+(`schedule/nests/unroll_jam.py`). A lane adds up so few terms of single precision that it need not be wider
 (`loops/roundings.py`); a longer loop runs in blocks, whose sums are added up in what `wide_sums.py` makes of `s`.
 """
 

@@ -2,9 +2,9 @@
 
     f[k, j] = relu(b[k, j]);  c[i, j] += a[i, k] * f[k, j]      becomes      c[i, j] += a[i, k] * relu(b[k, j])
 
-Tiles pack the columns of one factor into panels, each once for all rows (`schedule/tile.py`): that costs what computing
-the factor before costs, and saves a pass over memory. Rows are not packed but read again for every tile of columns. So
-one factor may be computed, if its map lets it be columns: it lies side by side along a loop of its own.
+Tiles pack the columns of one factor into panels, each once for all rows (`schedule/products/tile.py`): that costs what
+computing the factor before costs, and saves a pass over memory. Rows are not packed but read again for every tile of
+columns. So one factor may be computed, if its map lets it be columns: it lies side by side along a loop of its own.
 
 Rows that are gathered and stored before stay so: to copy them takes no longer than to find them for every tile.
 """

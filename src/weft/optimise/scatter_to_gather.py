@@ -6,8 +6,8 @@
 
     for i in range(30): for k in range(3): if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
 
-which is a contraction whose cells are indexed by one loop each; `schedule/pad_windows.py` takes the test out of it.
-Where windows move in strides there is one for each phase, with k = 2 q + phase and o = u - q:
+which is a contraction whose cells are indexed by one loop each; `schedule/products/pad_windows.py` takes the test out
+of it. Where windows move in strides there is one for each phase, with k = 2 q + phase and o = u - q:
 
     for o in range(14): for k in range(3): dx[2 o + k] += dy[o] * w[k]
 

@@ -30,8 +30,8 @@ from weft.schedule import (
 from weft.schedule.alike import check_kernels, touched
 from weft.schedule.check_first import checking, checks_first
 from weft.schedule.stage import Stage
-from weft.schedule.subjects import after_decisions, before_decisions
-from weft.schedule.tuned import Tuned
+from weft.schedule.tuning.subjects import after_decisions, before_decisions
+from weft.schedule.tuning.tuned import Tuned
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from weft.backends import Backend, CompilerCrash, Executable
 from weft.errors import WeftError, user_origin, warn
 from weft.schedule import Kernel, Schedule, in_plain_loops
 from weft.schedule.cost import assignments
-from weft.schedule.simt import is_on_gpu, on_simt
+from weft.schedule.gpu.simt import is_on_gpu, on_simt
 
 
 def compiled(backend: Backend, kernels: Sequence[Kernel]) -> tuple[tuple[Kernel, ...], Executable]:

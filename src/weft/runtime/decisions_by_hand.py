@@ -16,7 +16,7 @@ from weft.runtime import errors
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import Decisions, decisions_of, read_decisions
 from weft.schedule.nodes import Kernel
-from weft.schedule.subjects import Subject, subjects
+from weft.schedule.tuning.subjects import Subject, subjects
 
 if TYPE_CHECKING:
     from weft.runtime.build import Request

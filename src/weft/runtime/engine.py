@@ -33,7 +33,7 @@ from weft.runtime.pure_function import PureFunction
 from weft.runtime.routine import Routine
 from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, CompileOptions
-from weft.schedule.tuned import Tuned, tuned
+from weft.schedule.tuning.tuned import Tuned, tuned
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 

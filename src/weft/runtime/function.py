@@ -42,7 +42,7 @@ from weft.runtime.tune import tune_routine
 from weft.runtime.tuning_report import TuningReport
 from weft.schedule import Clock, CompileOptions
 from weft.schedule.cost import Costs
-from weft.schedule.memory_plan import MemoryPlan
+from weft.schedule.memory.memory_plan import MemoryPlan
 from weft.shape.named_sizes import CallSize
 from weft.shape.nodes import Dim
 from weft.tensor.functions import cast

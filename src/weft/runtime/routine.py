@@ -42,7 +42,7 @@ from weft.schedule import (
 from weft.schedule.cost import Costs
 from weft.schedule.decisions import Decisions
 from weft.schedule.gpu_model import Gpu
-from weft.schedule.memory_plan import MemoryPlan
+from weft.schedule.memory.memory_plan import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """`routine.tune`: the best schedules that are found in some seconds, checked, timed, kept, and used from then on.
 
 At the end of the search (`tuner.py`) the whole routine runs in turns with what it was: if it is not quicker, nothing
-changes. What was found goes to a file that later processes read (`schedule/tuned.py`). Ctrl-C ends the search early,
-and nothing else.
+changes. What was found goes to a file that later processes read (`schedule/tuning/tuned.py`). Ctrl-C ends the search
+early, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.runtime.contest import duel, rounds
 from weft.runtime.tuner import Tuner
 from weft.runtime.tuning_report import Display, TuningReport
 from weft.runtime.values import read
-from weft.schedule.tuned import Found, keep, tuned, tuned_file
+from weft.schedule.tuning.tuned import Found, keep, tuned, tuned_file
 
 if TYPE_CHECKING:
     from weft.runtime.routine import Routine

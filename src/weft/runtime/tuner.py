@@ -1,9 +1,9 @@
 """The search of a tuning: schedules of a routine's kernels are tried on memory of its own, checked, and timed.
 
-Each kernel begins at the best that is known. Candidates (`schedule/search.py`) are compiled a few at a time. One whose
-answers are not those of the untuned kernel is refused before it is timed; one that is clearly quicker than the best so
-far, in rounds in which both run in turns (`contest.py`), is the best from then on. Kernels that take longest, and are
-farthest from what the machine could do, are tried most.
+Each kernel begins at the best that is known. Candidates (`schedule/tuning/search.py`) are compiled a few at a time.
+One whose answers are not those of the untuned kernel is refused before it is timed; one that is clearly quicker than
+the best so far, in rounds in which both run in turns (`contest.py`), is the best from then on. Kernels that take
+longest, and are farthest from what the machine could do, are tried most.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from weft.runtime.workbench import Trial, Workbench
 from weft.schedule import Kernel
 from weft.schedule.cost import assignments, cost, roofline
 from weft.schedule.decisions import Decisions
-from weft.schedule.gpu_bounds import gpu_bound
-from weft.schedule.search import Search
-from weft.schedule.subjects import Subject, after_decisions, subjects
-from weft.schedule.tuned import Found, Tuned, machine_key
+from weft.schedule.gpu.gpu_bounds import gpu_bound
+from weft.schedule.tuning.search import Search
+from weft.schedule.tuning.subjects import Subject, after_decisions, subjects
+from weft.schedule.tuning.tuned import Found, Tuned, machine_key
 
 #: So many candidates are compiled at a time, if there is time for it: about so long for each.
 _GENERATION, _COMPILE_S = 8, 0.1

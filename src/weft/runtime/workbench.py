@@ -16,7 +16,7 @@ from weft.runtime.bisect import difference
 from weft.runtime.contest import Sample
 from weft.runtime.crashes import compiled
 from weft.schedule import Kernel, as_program
-from weft.schedule.memory_plan import MemoryPlan
+from weft.schedule.memory.memory_plan import MemoryPlan
 
 #: What takes less is run several times in a row, to be timed.
 _TIMED_S = 1e-4

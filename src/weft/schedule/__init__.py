@@ -6,7 +6,7 @@ from weft.loops import Grid, Program
 from weft.schedule.annotate import annotate as annotate, in_plain_loops as in_plain_loops
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
-from weft.schedule.gpu import GPU_PASSES as GPU_PASSES, GPU_UNOPTIMISED as GPU_UNOPTIMISED
+from weft.schedule.gpu.gpu_pipeline import GPU_PASSES as GPU_PASSES, GPU_UNOPTIMISED as GPU_UNOPTIMISED
 from weft.schedule.nodes import (
     Kernel as Kernel,
     Schedule as Schedule,

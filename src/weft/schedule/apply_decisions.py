@@ -14,16 +14,16 @@ from weft.loops.names import BlockNames
 from weft.loops.walk import Body, everything, top_down
 from weft.schedule.alike import once
 from weft.schedule.annotate import replaced
-from weft.schedule.bands import rearranged, tile_loop
 from weft.schedule.canonical import digest, systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, outside_products
 from weft.schedule.gpu_decisions import is_launch, with_gpu_decisions
+from weft.schedule.nests.bands import rearranged, tile_loop
+from weft.schedule.nests.parallelise import with_private
+from weft.schedule.nests.vectorise import in_variable
 from weft.schedule.nodes import Kernel
-from weft.schedule.parallelise import with_private
+from weft.schedule.products.tile import placed_as
 from weft.schedule.relocatable import anchored
-from weft.schedule.tile import placed_as
-from weft.schedule.vectorise import in_variable
 
 
 def with_decisions(

@@ -11,16 +11,16 @@ from dataclasses import replace
 from weft.loops import Ahead, Bypass, Collapse, Jam, Product, Registers, Simt, Vector
 from weft.schedule.alike import once
 from weft.schedule.apply_decisions import recalled
-from weft.schedule.bypass_caches import bypassing_caches
-from weft.schedule.collapse import collapsed
-from weft.schedule.fetch_ahead import fetching_ahead
+from weft.schedule.gpu.simt import is_on_gpu, simt_launches
+from weft.schedule.nests.bypass_caches import bypassing_caches
+from weft.schedule.nests.collapse import collapsed
+from weft.schedule.nests.fetch_ahead import fetching_ahead
+from weft.schedule.nests.parallelise import parallelised
+from weft.schedule.nests.unroll_jam import jammed
+from weft.schedule.nests.vectorise import vectorised
 from weft.schedule.nodes import Kernel
-from weft.schedule.parallelise import parallelised
-from weft.schedule.simt import is_on_gpu, simt_launches
+from weft.schedule.products.tile import tiled
 from weft.schedule.stage import Stage, Task, each_kernel_knowing, where_placed
-from weft.schedule.tile import tiled
-from weft.schedule.unroll_jam import jammed
-from weft.schedule.vectorise import vectorised
 
 
 def recall_decisions(stage: Stage, task: Task) -> Stage:

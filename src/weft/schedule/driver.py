@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from weft.loops import MalformedLoops, Program, check
 from weft.loops.nests import nests
 from weft.loops.walk import Body, identical
+from weft.schedule.fusion.rematerialise import Rematerialised
 from weft.schedule.nodes import as_kernels
 from weft.schedule.pipeline import PASSES
-from weft.schedule.rematerialise import Rematerialised
 from weft.schedule.stage import Pass, Stage, Task
 from weft.schedule.timings import Clock
 

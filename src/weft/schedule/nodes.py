@@ -19,7 +19,7 @@ from weft.schedule.loop_tree import bound_names, new_names, renamed
 from weft.schedule.other_names import ITSELF, OtherNames
 
 if TYPE_CHECKING:
-    from weft.schedule.memory_plan import MemoryPlan
+    from weft.schedule.memory.memory_plan import MemoryPlan
 
 
 #: A loop around several kernels: a number, its name and size.

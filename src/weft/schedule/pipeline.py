@@ -29,9 +29,7 @@ from weft.optimise.scalar_replacement import replaced_aggregates
 from weft.optimise.scatter_to_gather import gathering
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
-from weft.schedule import contractions
 from weft.schedule.alike import once, with_own_partials, with_templates
-from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
 from weft.schedule.decision_passes import (
     bypass_caches,
@@ -44,25 +42,27 @@ from weft.schedule.decision_passes import (
     unroll_jam,
     vectorise,
 )
-from weft.schedule.exact_floats import in_exact_floats
-from weft.schedule.fold_storage import folded
-from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fused
-from weft.schedule.fusion_cost import FusionCost
-from weft.schedule.in_place import coalesced
-from weft.schedule.memory_plan import planned
+from weft.schedule.fusion.forward_stores import forwarded
+from weft.schedule.fusion.fuse import fused
+from weft.schedule.fusion.fusion_cost import FusionCost
+from weft.schedule.fusion.rematerialise import Rematerialised, rematerialised
+from weft.schedule.fusion.strip_cost import StripCost
+from weft.schedule.fusion.strip_mine import strip_mined
+from weft.schedule.fusion.strips import touched_buffers
+from weft.schedule.memory.fold_storage import folded
+from weft.schedule.memory.in_place import coalesced
+from weft.schedule.memory.memory_plan import planned
+from weft.schedule.nests.block_loops import blocked
+from weft.schedule.nests.partition import partitioned
+from weft.schedule.nests.split_products import with_split_products
 from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
 from weft.schedule.options import arranged
-from weft.schedule.pack_invariants import with_packed_invariants
-from weft.schedule.pad_windows import with_padded_windows
-from weft.schedule.partition import partitioned
-from weft.schedule.rematerialise import Rematerialised, rematerialised
-from weft.schedule.split_products import with_split_products
+from weft.schedule.products import contractions
+from weft.schedule.products.exact_floats import in_exact_floats
+from weft.schedule.products.pack_invariants import with_packed_invariants
+from weft.schedule.products.pad_windows import with_padded_windows
+from weft.schedule.products.tile import best_tile
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
-from weft.schedule.strip_cost import StripCost
-from weft.schedule.strip_mine import strip_mined
-from weft.schedule.strips import touched_buffers
-from weft.schedule.tile import best_tile
 
 
 def with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:

@@ -12,9 +12,9 @@ from weft.optimise.inline_decision import Verdict
 from weft.schedule.alike import once
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
-from weft.schedule.memory_plan import MemoryPlan
+from weft.schedule.fusion.rematerialise import Rematerialised
+from weft.schedule.memory.memory_plan import MemoryPlan
 from weft.schedule.nodes import Kernel, SharedLoop, with_shared_loops
-from weft.schedule.rematerialise import Rematerialised
 
 
 @dataclass(frozen=True, slots=True)
