@@ -115,7 +115,7 @@ def steps_of(staged: Staged, options: CompileOptions = DEFAULTS) -> float:
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:
-    """How many parts of at most so many iterations loops of these sizes are cut into (`backends/cc/thresholds.py`)."""
+    """How many parts of at most so many iterations loops of these sizes are cut into (`loops/roundings.py`)."""
     each, cut = 1, False
     for size in reversed(sizes):
         if cut or each * size <= most:
