@@ -94,6 +94,13 @@ def _is_library(file: str) -> bool:
     return file.startswith((HOME, _STANDARD, "<")) or "site-packages" in file
 
 
+def whole_number(value: object, least: int = 0) -> int | None:
+    """A whole number from `least` on, of Python's or NumPy's, as Python has it; None if it is none. Truths are none."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        return None
+    return int(value)
+
+
 def other_kind(name: str, value: object) -> str:
     """What to write for an argument that was given as other libraries have it."""
     if name == "dtype":

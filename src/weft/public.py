@@ -76,6 +76,8 @@ def public_methods(kind: C) -> C:
     for name, method in list(vars(kind).items()):
         hidden = name.startswith("_") and not name.endswith("__")
         if isinstance(method, FunctionType) and not hidden and name not in _UNTOUCHED:
+            if method.__name__ == "<lambda>":  # made for several operators alike: `help` calls each by its name
+                method.__name__, method.__qualname__ = name, f"{kind.__qualname__}.{name}"
             setattr(kind, name, public(method))
     return kind
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from weft.arguments import whole_number
 from weft.errors import WeftError
 from weft.tensor.leaves import numbers
 
@@ -48,16 +49,17 @@ def count_examples(arrays: Sequence[Array], *, batch: bool = False) -> int:
 
 def checked_whole(name: str, value: object, least: int = 0) -> int:
     """A whole number from `least` on."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if (whole := whole_number(value, least)) is None:
         raise WeftError(f"{name} is a whole number from {least} on, not {value!r}", fix=f"write {name}={max(least, 1)}")
-    return int(value)
+    return whole
 
 
 def checked_seed(value: object) -> int:
     """A seed: any whole number of 64 bits."""
-    if checked_whole("seed", value) >= _SEEDS:
+    seed = checked_whole("seed", value)
+    if seed >= _SEEDS:
         raise WeftError(f"a seed has 64 bits, and {value!r} has more", fix="write seed=0, or any number below 2**64")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return seed
 
 
 def checked_last(value: object) -> Last:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.arguments import whole_number
 from weft.errors import ShapeError, WeftError, user_origin, warn
 from weft.shape.text import as_dim
 from weft.tensor.tensor import Tensor
@@ -21,7 +22,7 @@ _PLACES = ("depth", "height", "width")
 def whole(user: str, **given: Any) -> None:
     """Refuse what is no whole number from 1 on."""
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        if whole_number(value, 1) is None:
             raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=f"{name}=1")
 
 

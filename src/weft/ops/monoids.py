@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache, reduce
 from math import inf, nan
 
+from weft.arguments import whole_number
 from weft.errors import WeftError
 from weft.ops.declare import interned, traced
 from weft.ops.monoid import Formal, Monoid, ShortCut
@@ -119,20 +120,23 @@ def top(k: int) -> Monoid:
     [[5. 5.]
      [4. 3.]]
     """
-    return _ranked(f"top{_checked(k)}", k, 0)
+    ranks = _checked(k)
+    return _ranked(f"top{ranks}", ranks, 0)
 
 
 @cache
 def top_positions(k: int) -> Monoid:
     """Where the `k` largest values are."""
-    return _ranked(f"top{_checked(k)}_positions", k, 1, dtype="int32")
+    ranks = _checked(k)
+    return _ranked(f"top{ranks}_positions", ranks, 1, dtype="int32")
 
 
 def _checked(k: int) -> int:
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_RANKS:
+    ranks = whole_number(k, 1)
+    if ranks is None or ranks > MOST_RANKS:
         what = f"there are the 1 to {MOST_RANKS} largest, not {k!r}: their state is held in registers"
         raise WeftError(what, fix="wf.sort(x) has them all in order")
-    return k
+    return ranks
 
 
 def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
+from weft.arguments import whole_number
 from weft.assign import Accum, Arg, Assignment, Code, Node, comment, complete, record, statements, target
 from weft.assign.definitions import inputs_of
 from weft.assign.nodes import rebuilt
@@ -36,12 +37,12 @@ def accumulate(loss: Tensor, update: Code, *, every: int, step: Scalar) -> Code:
     if not isinstance(update, Code):
         what = f"accumulate takes the code of an update, not {type(update).__name__}"
         raise WeftError(what, fix="write wf.optim.accumulate(loss, wf.optim.adamw(loss), every=4, step=n)")
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+    if (runs := whole_number(every, 1)) is None:
         raise WeftError(f"every= takes a whole number of runs from 1 on, not {every!r}", fix="write every=4")
     if not isinstance(step, Scalar):
         what = f"step= takes a counter, not {step!r}"
         raise WeftError(what, fix='write n = wf.counter("n"); wf.optim.accumulate(…, step=n)')
-    return _accumulated(chosen_params(loss), update, every, step)
+    return _accumulated(chosen_params(loss), update, runs, step)
 
 
 @cd

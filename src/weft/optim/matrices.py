@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from weft.arguments import whole_number
 from weft.assign import Code, comment, seq
 from weft.errors import WeftError
 from weft.optim.moments import adamw_one
@@ -116,7 +117,7 @@ def _check(p: Tensor, lr: Rate, momentum: float, weight_decay: float, steps: int
     check_rate(lr)
     check_fractions(momentum=momentum)
     check_from_zero(weight_decay=weight_decay, eps=eps)
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+    if whole_number(steps, 1) is None:
         raise WeftError(f"steps= takes a whole number from 1 on, not {steps!r}", fix="write steps=5")
     if not is_matrix(p.dims):
         what = f"muon updates matrices, and `{p.label}` is {p.dims}"

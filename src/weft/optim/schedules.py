@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi
 
+from weft.arguments import whole_number
 from weft.errors import WeftError
 from weft.ops import Number, Scalar
 from weft.optim.own_nodes import Rate, check_rate
@@ -55,7 +56,7 @@ def step(n: Scalar, rate: float, every: int, *, factor: float = 0.1) -> Tensor:
     >>> code = wf.optim.sgd(loss, lr=wf.optim.step(n, 0.1, every=300))
     """
     _check_counted("step", n)
-    _check_runs("every", every)
+    every = _checked_runs("every", every)
     return _named("step", rate * factor ** (n // every))
 
 
@@ -82,7 +83,7 @@ def one_cycle(
     `rise` is the part of the runs in which it goes up; `start` and `final` are the parts of `rate` at both ends.
     """
     _check_counted("one_cycle", n)
-    _check_runs("steps", steps)
+    steps = _checked_runs("steps", steps)
     top, last = rise * steps - 1, steps - 1
     if not 0 < top < last:
         what = f"one_cycle of {steps} runs cannot rise in {rise} of them"
@@ -121,7 +122,7 @@ def _wave(start: float, end: float, passed: Number) -> Number:
 def _passed(name: str, n: Scalar, steps: int) -> Scalar:
     """The part of so many runs that has passed, from 0 to 1."""
     _check_counted(name, n)
-    _check_runs("steps", steps)
+    steps = _checked_runs("steps", steps)
     found: Scalar = clip(n / steps, 0.0, 1.0)
     return found
 
@@ -132,9 +133,10 @@ def _check_counted(name: str, n: object) -> None:
         raise WeftError(what, fix=f'write n = wf.counter("n"); wf.optim.{name}(n, …)')
 
 
-def _check_runs(name: str, count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+def _checked_runs(name: str, count: object) -> int:
+    if (runs := whole_number(count, 1)) is None:
         raise WeftError(f"{name}= takes a whole number of runs from 1 on, not {count!r}", fix=f"write {name}=1000")
+    return runs
 
 
 def _check_joints(schedules: Sequence[Rate], at: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 import numpy.typing as npt
 
+from weft.arguments import whole_number
 from weft.assign import Code, seq
 from weft.backends import Array, Backend, Exchanging, find_backend
 from weft.display import Shown, show_values
@@ -104,10 +105,11 @@ class Context:
     def device(self, index: int) -> Device:
         """The device of an index, from 0."""
         count = len(self.devices)
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+        place = whole_number(index)
+        if place is None or place >= count:
             what = f"there is no device {index!r}: the context has {count}"
             raise WeftError(what, fix=f"use 0 to {count - 1}, or make more: wf.Context(…, devices=n)")
-        return self.devices[index]
+        return self.devices[place]
 
     @overload
     def __getitem__(self, tensor: Tensor) -> Array: ...
@@ -232,10 +234,10 @@ evaluator.evaluate, evaluator.place, evaluator.export = listed, listed.place, li
 def _checked_count(backend: Backend, devices: int) -> int:
     counted = backend.count_devices()
     most = _MOST if counted is None else counted
-    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+    if (wanted := whole_number(devices, 1)) is None:
         what = f"a context needs a whole number of devices from 1 on, not {devices!r}"
         raise WeftError(what, fix="leave devices= out for one")
-    if devices > most:
-        what = f"backend {backend.name!r} has {most} devices here, and {devices} were asked for"
+    if wanted > most:
+        what = f"backend {backend.name!r} has {most} devices here, and {wanted} were asked for"
         raise WeftError(what, fix=f"use devices={most} at most")
-    return devices
+    return wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from weft.arguments import whole_number
 from weft.errors import WeftError
 from weft.runtime.fork import new_lock
 from weft.tensor.slices import StaticIndex
@@ -38,11 +39,12 @@ class Counters:
 
     def set(self, counter: StaticIndex, value: object) -> None:
         """Let the next run have a number."""
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < counter.size:
+        run = whole_number(value)
+        if run is None or run >= counter.size:
             what = f"counter `{counter.name}` cannot be set to {value!r}"
             raise WeftError(what, fix=f"set it to a whole number from 0 to {counter.size - 1}")
         with self._lock:
-            self._next[counter.name] = value
+            self._next[counter.name] = run
 
 
 def checked_counter(index: StaticIndex) -> StaticIndex:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from weft.arguments import whole_number
 from weft.assign import Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, ShapeSpec, Spec
@@ -110,14 +111,15 @@ class _SortedAxis:
 
     def first(self, x: Tensor, k: int) -> Tensor:
         """The positions of the `k` largest: those that a state in registers keeps, or the beginning of the order."""
-        if not isinstance(k, int) or k <= MOST_RANKS:
+        ranks = whole_number(k, 1)
+        if ranks is None or ranks <= MOST_RANKS:
             return contract(show_spec(Spec((self.whole,), self.ranked)), [x], accum=top_positions(k))
         (rank,) = [axis for axis in self.ranked.axes if axis not in self.whole.axes]
         assert isinstance(rank, Label)
         rest = Label(FreshNames(self.ranked.names).fresh("rest"))
         cut = Spec((_renamed(self.ranked, rank.name, ConcatAxis((rank, rest))),), self.ranked)
         try:
-            return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: k})
+            return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: ranks})
         except ShapeError:
             what = f"there are no {k} largest along `{self.label}` of `{x.label}`, which is {x.shape}"
             raise ShapeError(what, fix="ask for as many as there are, or fewer") from None
