@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import sqrt
 
 from weft.errors import WeftError
+from weft.nn import position_encoding
 from weft.nn.checks import along_time, divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
 from weft.nn.masks import Mask
 from weft.nn.mode import dropped
-from weft.nn.position_encoding import rope as turned
 from weft.tensor.einsum import einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
@@ -57,7 +57,7 @@ def multi_head_attention(
     seen, decoding = x if source is None else source, current_decoding() if source is None else None
     q, k, v = heads.queries(x, qkv_bias), *heads.keys_and_values(seen, qkv_bias)
     if rope:
-        q, k = (turned(one, d=d_k, base=rope_base, interleaved=interleaved) for one in (q, k))
+        q, k = (position_encoding.rope(one, d=d_k, base=rope_base, interleaved=interleaved) for one in (q, k))
     if decoding is not None:
         _check_decoded(causal, mask, lengths)
         k, v = decoding.cached("k_cache", k, heads.keys), decoding.cached("v_cache", v, heads.values)

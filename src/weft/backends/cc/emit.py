@@ -18,7 +18,7 @@ from weft.backends.c_family import writer as c_family
 from weft.backends.c_family.types import c_type, literal
 from weft.backends.c_family.writer import word
 from weft.backends.cc.contraction import Placed
-from weft.backends.cc.held import declared, held_in, with_held
+from weft.backends.cc.held import declared_arrays, held_in, with_held
 from weft.backends.cc.lines import simd
 from weft.backends.cc.shared import SharedWork, finishing, shared_in
 from weft.backends.cc.written_out import all_written_out
@@ -71,7 +71,7 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         "{",
         f"    /* {shapes} */",
         *(["    char *const scratch = run->scratch;"] if writer.products else []),
-        *declared(held_in(body), names),
+        *declared_arrays(held_in(body), names),
         *writer.block(body, "    "),
         *finishing(body),
         "}",

@@ -25,7 +25,7 @@ from weft.loops.walk import Body, accesses, body_of, bottom_up, everything, ment
 from weft.ops import Scalar
 
 #: A loop whose iterations are written out, and the cells of a buffer, one for each.
-_Held = tuple[For, tuple[Scalar, ...]]
+_HeldCells = tuple[For, tuple[Scalar, ...]]
 
 
 def with_held(body: Sequence[Stmt]) -> Body:
@@ -39,7 +39,7 @@ def held_in(body: Sequence[Stmt]) -> list[Buffer]:
     return list(dict.fromkeys(one.buffer for stmt in own for one in accesses([stmt]) if one.buffer.role is Role.HELD))
 
 
-def declared(arrays: Sequence[Buffer], names: Mapping[Buffer, str]) -> Lines:
+def declared_arrays(arrays: Sequence[Buffer], names: Mapping[Buffer, str]) -> Lines:
     """Their declarations."""
     return [f"    {c_type(one.dtype)} {names[one]}[{one.shape[0]}] __attribute__((aligned(64)));" for one in arrays]
 
@@ -69,11 +69,11 @@ def _holding(loop: For) -> tuple[Stmt, ...]:
     return (*before, held, *after)
 
 
-def _held(loop: For) -> dict[Buffer, _Held]:
+def _held(loop: For) -> dict[Buffer, _HeldCells]:
     """The buffers of which a loop touches nothing but the same cells in each iteration, in registers."""
     inner = [one for one in loop.body if isinstance(one, For) and _in_registers(one)]
     moving = {one.loop for one in everything([loop]) if isinstance(one, For)}
-    found = dict[Buffer, _Held]()
+    found = dict[Buffer, _HeldCells]()
     for one in inner if not is_shared(loop) else ():
         for buffer in effects([one]).buffers:
             cells = {each.at for each in accesses([loop]) if each.buffer == buffer}

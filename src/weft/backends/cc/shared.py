@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from weft.backends.c_family.types import c_type
-from weft.backends.cc.held import declared
+from weft.backends.cc.held import declared_arrays
 from weft.backends.cc.lines import Lines
 from weft.loops import Buffer, Bypass, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
 from weft.loops.effects import effects
@@ -83,7 +83,7 @@ class SharedWork:
             f"struct {name} {{ {' '.join(fields)} }};",
             f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
             "{",
-            *declared(self.held, writer.buffers),
+            *declared_arrays(self.held, writer.buffers),
             *writer.block([self.stmt], "    "),
             *finishing([self.stmt]),
             "}",

@@ -17,7 +17,7 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Let, Remark, Role, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.effects import effects
-from weft.loops.interp.values import Env, Memory, evaluated, grid_of, held, spread_cells, updated
+from weft.loops.interp.values import Env, Memory, evaluated, grid_of, points_inside, spread_cells, updated
 from weft.loops.legality import is_on_grid, is_shared
 from weft.loops.reaching import covered
 from weft.loops.sites import independent, sites
@@ -117,7 +117,7 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
 
 def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None:
     """The block inside for those points whose tests hold; what it sets is set for them alone."""
-    inside = held(stmt.tests, memory, env, shape)
+    inside = points_inside(stmt.tests, memory, env, shape)
     points = int(inside.sum())
     if points == inside.size:
         _block(stmt.body, memory, dict(env), shape)

@@ -25,7 +25,7 @@ from weft.loops.interp.values import (
     combination,
     evaluated,
     grid_of,
-    held,
+    points_inside,
     spread_cells,
     updated,
 )
@@ -159,7 +159,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     grid: Env = {**env, **grid_of(loops)}
     shape = tuple(loops.values())
     if isinstance(stmt, If):
-        inside = held(stmt.tests, memory, grid, shape)
+        inside = points_inside(stmt.tests, memory, grid, shape)
         points = dict(zip(loops, np.nonzero(inside), strict=True))
         grid, shape, stmt = {**env, **points}, (int(inside.sum()),), stmt.body[0]
         loops = {}

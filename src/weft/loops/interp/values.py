@@ -72,7 +72,7 @@ def _combined(op: str, dtype: str, own: str) -> tuple[Local, Local, Scalar]:
     return old, new, combine(op, old, new, dtype)
 
 
-def held(tests: Sequence[Inside], memory: Memory, env: Env, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def points_inside(tests: Sequence[Inside], memory: Memory, env: Env, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     """Where in a grid of points all tests hold."""
     found = np.ones(shape, bool)
     for test in tests:
