@@ -374,18 +374,18 @@ def check_folded_sums() -> None:
 
 
 REPEATED = """
-a: float32[3, 4, 40, 20]
-b: float32[3, 4, 20, 50]
-w: float32[4, 40, 50]
-y: float32[3, 4, 40, 50]
-g: float32[3, 40, 50]
+a: float32[2, 3, 40, 10]
+b: float32[2, 3, 10, 50]
+w: float32[3, 40, 50]
+y: float32[2, 3, 40, 50]
+g: float32[2, 40, 50]
 m: float32[40, 50]
 {around}
         product of left i; right j; sums k {blocks}{parts}:
             for i in range(40):
                 for j in range(50):
                     t: float32 = 0.0
-                    for k in range(20):
+                    for k in range(10):
                         t = t + (a[p, h, i, k] * b[p, h, k, j])
                     {does}
 """
@@ -402,8 +402,8 @@ def check_repeated() -> None:
     )
     more = ("y[p, h, i, j] = t", "u: float32 = exp(t)", "if 0 <= j - h < 9:", "    y[p, 0, i, j] += u")
     both = "\n                    ".join([*more, "g[p, i, j] += u"])
-    shared = "for p in range(3) on a grid by 1 with 4 warps:\n    for h in range(4):"
-    alone = "for p in range(3):\n    for h in range(4):"
+    shared = "for p in range(2) on a grid by 1 with 4 warps:\n    for h in range(3):"
+    alone = "for p in range(2):\n    for h in range(3):"
     ways = [(shared, does, part) for does in (*sums, both) for part in parts]
     for outside, does, part in [
         *ways,

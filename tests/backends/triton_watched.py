@@ -20,18 +20,26 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+#: The last address that there is.
+_LAST = np.iinfo(np.uint64).max
 
 
 class _Touched(NamedTuple):
-    """The addresses that lanes of a program touch at once, and which lanes do."""
+    """The addresses that lanes of a program touch at once, which lanes do, and the first and last of those."""
 
     stores: bool
     addresses: Array
     lanes: Array
+    first: int
+    last: int
 
     @property
     def cells(self) -> Array:
         return np.asarray(self.addresses[self.lanes])
+
+    def is_beside(self, other: _Touched) -> bool:
+        """Are all its cells before another's, or behind them?"""
+        return self.last < other.first or other.last < self.first
 
 
 @dataclass(slots=True)
@@ -47,8 +55,6 @@ class _Launch:
 
     def touch(self, program: int, new: _Touched, values: Array | None, size: int) -> None:
         cells = np.unique(new.cells)
-        if not len(cells):
-            return
         if program != self.program:
             self.program, self.waiting = program, []
         self._inside(cells, size)
@@ -61,6 +67,8 @@ class _Launch:
 
     def _inside(self, cells: Array, size: int) -> None:
         starts = [(one.ctypes.data, one.nbytes) for one in self.buffers.values()]
+        if any(start <= cells[0] and cells[-1] + np.uint64(size) <= start + many for start, many in starts):
+            return
         held = np.zeros(len(cells), bool)
         for start, many in starts:
             held |= (cells >= start) & (cells + np.uint64(size) <= start + many)
@@ -76,7 +84,7 @@ class _Launch:
 
     def _apart(self, before: _Touched, new: _Touched) -> None:
         """Do lanes that have not waited for each other touch other cells, or each its own?"""
-        if not (before.stores or new.stores):
+        if not (before.stores or new.stores) or before.is_beside(new):
             return
         met = before.lanes & np.isin(before.addresses, new.cells)
         if new.stores and before.addresses.shape == new.addresses.shape:
@@ -131,7 +139,9 @@ def watched(buffers: Mapping[str, Array], text: str) -> Iterator[None]:
         addresses = np.atleast_1d(pointers.data)
         lanes = np.atleast_1d(np.broadcast_to(mask.data, pointers.data.shape).astype(bool))
         size = pointers.get_element_ty().primitive_bitwidth // 8
-        found.touch(builder.grid_idx[0], _Touched(stores, addresses, lanes), values, size)
+        if lanes.any():
+            ends = int(addresses.min(where=lanes, initial=_LAST)), int(addresses.max(where=lanes, initial=0))
+            found.touch(builder.grid_idx[0], _Touched(stores, addresses, lanes, *ends), values, size)
 
     def masked_load(pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         touch(False, pointers, mask, None)

@@ -62,7 +62,7 @@ def ranked_by_sorting(body: Body, least: int, ids: Iterator[int], machine: Machi
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RankedRow:
     """A row that is sorted, by a block that leaves its order, and the ranks of its elements."""
 
     row: SortedRow
@@ -90,7 +90,7 @@ class _Ranking:
     names: BlockNames
     changed: Effects
     machine: Machine | None
-    found: list[_Found] = field(default_factory=list)
+    found: list[_RankedRow] = field(default_factory=list)
 
     def taken(self, body: Body, known: Mapping[Local, Scalar], sizes: Mapping[str, int]) -> Body:
         """A block, in loops of some sizes, that takes ranks where it counted them."""
@@ -115,11 +115,11 @@ class _Ranking:
         self.found.append(found)
         return _with_rank(effect, Cast("int64", Read(found.rank, row.at)))
 
-    def _sorted(self, row: SortedRow) -> _Found:
+    def _sorted(self, row: SortedRow) -> _RankedRow:
         order, rank = (self._buffer(name, "int32", *row.shape) for name in ("order", "rank"))
         lanes = lanes_for(row, self.machine) if self.machine else 0
         given = row, order, self._buffer, self.names
-        return _Found(row, sorted_in_lanes(*given, lanes) if lanes else sorted_by_digits(*given), order, rank)
+        return _RankedRow(row, sorted_in_lanes(*given, lanes) if lanes else sorted_by_digits(*given), order, rank)
 
     def _buffer(self, name: str, dtype: str, *shape: int) -> Buffer:
         return Buffer(next(self.ids), self.names.fresh(name), shape, dtype, Role.SORTED)
@@ -137,7 +137,7 @@ class _Ranking:
                 return (self._along_order(stmt, update, to[0], one),)
         return (stmt,)
 
-    def _along_order(self, stmt: For, update: Update, to: int, found: _Found) -> For:
+    def _along_order(self, stmt: For, update: Update, to: int, found: _RankedRow) -> For:
         element, place = Local(self.names.fresh("element"), "int64"), self.names.fresh("place")
         *outer, _ = found.row.at
         (moved,) = reindexed((update,), stmt.loop, element)
@@ -160,7 +160,7 @@ def _one_update(body: Body) -> Update | None:
     return replace(last, at=tuple(expanded(one, known) for one in last.at), value=expanded(last.value, known))
 
 
-def _is_rank(index: Scalar, loop: For, found: _Found) -> bool:
+def _is_rank(index: Scalar, loop: For, found: _RankedRow) -> bool:
     """Is an index the rank of the element that a loop is at, which clipping to the row leaves as it is?"""
     (name, size), rank = found.row.loop, Read(found.rank, found.row.at)
     match index:

@@ -21,7 +21,7 @@ from weft.ops import Scalar
 from weft.shape.nodes import MEMORY_ORDER
 from weft.tensor.einsum import contract
 from weft.tensor.lookups import part_of_spec, position_axes
-from weft.tensor.subscripts import SlicedAxis, apart, sliced_axes, whole_number
+from weft.tensor.subscripts import SlicedAxis, apart, number_at, sliced_axes
 from weft.tensor.tensor import Tensor
 from weft.tensor.windows import window_of
 
@@ -105,7 +105,7 @@ class _Pick:
                 operand.append(f"a{number}")
                 result.append(f"a{number}")
             case _:
-                operand.append(str(whole_number(axis, key)))
+                operand.append(str(number_at(axis, key)))
                 result.append(None)
 
     def made(self) -> Tensor:

@@ -240,7 +240,7 @@ def _index(axis: SlicedAxis, key: object) -> tuple[Affine, tuple[GivenIndex, ...
     return index, tuple(GivenIndex(one.name, one.size, one.counts) for one in symbols if one.name in index.names)
 
 
-def whole_number(axis: SlicedAxis, key: object) -> int:
+def number_at(axis: SlicedAxis, key: object) -> int:
     """A position that is a number, counted from the first."""
     assert isinstance(key, Integral)
     at = int(key)
