@@ -104,10 +104,8 @@ def whole_number(value: object, least: int = 0) -> int | None:
 def other_kind(name: str, value: object) -> str:
     """What to write for an argument that was given as other libraries have it."""
     if name == "dtype":
-        try:
-            return f'element types are text: dtype="{np.dtype(value).name}"'  # type: ignore[call-overload]
-        except TypeError:
-            return 'element types are text: dtype="float32"'
+        known = np.dtype(value) if isinstance(value, np.dtype | type) else np.dtype("float32")
+        return f'element types are text: dtype="{known.name if known.kind in "biuf" else "float32"}"'
     if name == "spec" and isinstance(value, int | tuple):
         return 'axes have no numbers: a spec names them, and leaves out those that go, such as "...|i, j => ...|i"'
     return ""

@@ -137,6 +137,16 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "`cast` takes text for `dtype`, not <class 'numpy.float32'>",
         'element types are text: dtype="float32"',
     ),
+    "a tensor for a type": (
+        lambda: wf.cast(X, X),
+        "`cast` takes text for `dtype`, not <x:",
+        'element types are text: dtype="float32"',
+    ),
+    "a class for a type": (
+        lambda: wf.cast(X, list),
+        "`cast` takes text for `dtype`, not <class 'list'>",
+        'element types are text: dtype="float32"',
+    ),
     "an axis by its number": (
         lambda: wf.sum(X, 0),
         "`sum` takes text for `spec`, not 0",
