@@ -61,6 +61,7 @@ CHANGED_ON_GPU = {
     "special": (6, 8, 9),
     "products": (1, 3, 4),
     "attention": (6, 9, 225),
+    "heads": (5,),
     "models": (1, 2, 13),
 }
 #: What tuning found is applied to kernels alone, by `generators/options.py`; the others have yet to be drawn on a GPU.
