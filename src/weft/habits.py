@@ -1,4 +1,4 @@
-"""What people write who come from other libraries, and what to write here."""
+"""Migration hints: what people who come from other libraries write, and what to write here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that hold inside a `with` block, for the thread or task that runs it."""
+"""Dynamic scope: values that hold inside a `with` block, for the thread or task that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in the language of a compiler: each different one once, under neutral names, and how programs call it.
+"""Kernels as texts for a compiler: each different one once, in canonical names, and how programs call it.
 
 What is compiled is found again by its text, so kernels that differ in names, constant indices or random keys alone must
 have the same text. A program is then a list of calls, each with the buffers that its kernel works on.

@@ -1,4 +1,4 @@
-"""What data is asked for before anything is done with it."""
+"""Validation of data before anything is done with it."""
 
 from __future__ import annotations
 

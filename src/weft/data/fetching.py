@@ -1,4 +1,4 @@
-"""What a thread fetches ahead of its use."""
+"""Prefetching: a thread makes batches ahead of their use."""
 
 from __future__ import annotations
 

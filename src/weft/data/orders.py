@@ -1,4 +1,4 @@
-"""Orders of examples, drawn by counting: the seed and the number of the epoch decide them alone.
+"""Shuffling by counter-based random numbers: the seed and the number of the epoch alone decide an order.
 
 An epoch that was interrupted is therefore found again without repeating the ones before it. Draws are the raw words of
 Philox, which every release of NumPy gives alike; what NumPy makes of them may change.

@@ -1,4 +1,4 @@
-"""Byte pairs: the two neighbours that are most often side by side become a token, again and again.
+"""Byte-pair encoding: the most frequent pair of neighbours becomes a token, again and again.
 
 Files are those of the package `tokenizers`, and where that is installed it joins the pairs of a word. The tokens are
 the same without it.

@@ -1,4 +1,4 @@
-"""How text is cut into words before pairs of bytes are joined in each: as GPT-2 does it.
+"""Pre-tokenization: how text is cut into words before byte pairs are merged in each, as in GPT-2.
 
 A word is a contraction such as 's, or letters, digits or other signs, each with a space before them if there is one, or
 spaces. Bytes are written as characters that print, each one of its own.

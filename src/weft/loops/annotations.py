@@ -1,4 +1,4 @@
-"""Staged code: its parts, and the same code as ordinary loops.
+"""Staged contractions: the parts of one, and the same code as ordinary loops.
 
     product of left i; right j; sums k:
         for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  c[i, j] = relu(t) }

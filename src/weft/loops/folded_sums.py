@@ -1,4 +1,4 @@
-"""Sums of a product's results over a part of its rows or columns, among what is done with them.
+"""Reductions in a product's epilogue: sums of its results over a part of its rows or columns.
 
     product of left i, b, r; right j; sums k:
         for i: for b: for r: for j: { t = …;  if r is 0: s[i, b, j] = 0;  s[i, b, j] += f(t) }

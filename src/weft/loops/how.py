@@ -1,4 +1,4 @@
-"""How loops and products run: a value for each way; its `words` say how it is printed and read (`wording.py`).
+"""Annotations: how loops and products run, a value for each way; `words` is its text, both ways (`wording.py`).
 
 Such a value says how loops run, never what they compute: who does not know it runs them as they stand. What its numbers
 may be stands here in its `limits`; what must hold of the loops for it, in a row of `legality.py`.

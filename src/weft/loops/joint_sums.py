@@ -1,4 +1,4 @@
-"""Sums of a product's cells beside its own, whose results meet in what is done with them.
+"""Horizontal fusion of contractions: sums over the same cells beside a product's own, which meet in its epilogue.
 
     product of left i; right j; sums k:
         for i: for j: { t = 0;  for k: t += a[i, k] * b[k, j];  u = 0;  for l: u += c[i, l] * d[l, j];  … }

@@ -1,4 +1,4 @@
-"""Accesses with the statements around them, as affine maps from loops to cells."""
+"""Affine accesses: reads and writes with the loops and tests around them, as maps from loops to cells."""
 
 from __future__ import annotations
 

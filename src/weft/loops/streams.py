@@ -1,4 +1,4 @@
-"""Streams: what each iteration of a loop touches of memory in one piece, and the loops inside that can fetch it.
+"""Streams: contiguous memory that each iteration of a loop touches, and the loops inside that can prefetch it.
 
     for i: { for row: for lane: s[lane] += x[i, 64 row + lane];  …;  for j: y[i, j] = x[i, j] * t }
 

@@ -1,4 +1,4 @@
-"""Trials of a monoid on random numbers: is it associative, is its start neutral, is it commutative?
+"""Property tests of a monoid on random numbers: is it associative, is its start neutral, is it commutative?
 
 States are compared by what they come to, alone and joined with others: there may be several of the same meaning.
 """

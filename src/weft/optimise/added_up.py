@@ -1,4 +1,4 @@
-"""Is what a contraction makes added up by those who read it, where programs that share its cells would race for theirs?
+"""Reductions of a contraction's results: do its readers sum over its cells, so that programs of a grid would race?
 
     for h: for i: for j: z[h, i, j] += a[h, i, k] * b[h, k, j];  for h: for i: for j: s[i] += f(z[h, i, j])
 

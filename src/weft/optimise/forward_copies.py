@@ -1,4 +1,4 @@
-"""Copies that are accumulated into once in each cell are not made: what is added is added to the original.
+"""Copy forwarding into accumulations: a copy that is added to once in each cell is not made: sums read the original.
 
 g[i] = x[i];  …;  for j: g[j] += s      becomes      …;  for j: g[j] = x[j] + s
 

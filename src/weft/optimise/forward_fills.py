@@ -1,4 +1,4 @@
-"""Buffers that are cleared and then accumulated into once in each cell are stored: nobody clears them first.
+"""Dead clears: a buffer that is cleared and then accumulated into once in each cell is stored instead.
 
 g[...] = 0;  for i: g[i] += x[i] * 2      becomes      for i: g[i] = 0 + x[i] * 2
 

@@ -1,4 +1,4 @@
-"""What it costs that functions wait for one another, in nanoseconds.
+"""Latency of dependent function calls, in nanoseconds: what it costs that one waits for another.
 
 An exponential is some fifty operations in a row. A processor that waits for one of them works at the next points of the
 loop meanwhile, but looks only a few hundred operations ahead: with one function at each point it works at several

@@ -1,4 +1,4 @@
-"""Values that are computed at each point from one buffer as large at most: whoever reads them may read that instead.
+"""Pointwise values of one large buffer: whoever reads them may read that buffer instead, and recompute.
 
 h[i, j] = x[i, j] * s[j]      x is as large as h, s is not: a reader of h moves as many bytes if it reads x
 """

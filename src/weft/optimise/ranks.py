@@ -1,4 +1,4 @@
-"""Ranks of elements, how many come before each of them, found by sorting rows, not by comparing all with all.
+"""Sort recognition: ranks, how many elements come before each, are found by sorting rows, not by comparing all pairs.
 
     for v in range(1000): for o in range(1000): ranks[v] += comes_before(x[o], o, x[v], v)
 

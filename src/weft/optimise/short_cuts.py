@@ -1,4 +1,4 @@
-"""Accumulations of values one after another by a monoid's short cut: in less than states, in lanes, closed in the end.
+"""Cheaper accumulators: a monoid's short cut adds up numbers in vector lanes and makes its state of them at the end.
 
     for i in range(1000): s = var(s, of(x[i]))
 

@@ -1,4 +1,4 @@
-"""Who is quicker, in spite of noise: contestants run in turns, so that a busy machine slows all of them.
+"""Interleaved timing: which contestant is quicker, in spite of noise. They run in turns, so a busy machine slows all.
 
 A challenger is taken for quicker if its best run is clearly better than the champion's best of the same rounds, and it
 wins most of them. A lucky run does neither for long.

@@ -1,4 +1,4 @@
-"""Things worth keeping as long as they are used: the least recently used go first."""
+"""An LRU cache."""
 
 from __future__ import annotations
 

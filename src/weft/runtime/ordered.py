@@ -1,4 +1,4 @@
-"""Work that takes its place in the order of a device: done by the thread that asks for it, or by that of a queue.
+"""Ordered work of a device: done by the thread that asks for it, or by that of a queue.
 
 Either way it is asked for under the context's lock, and what it is to write counts as written from then on.
 """

@@ -1,4 +1,4 @@
-"""What the value of a computed tensor depends on: the leaves it is computed from, through everything in between."""
+"""Dependencies of a computed tensor: the leaves it is computed from, through everything in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to objects without keeping them alive."""
+"""Weak references: what belongs to objects without keeping them alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that are alike, equal but for what things are called: passes rewrite one of them for all.
+"""Templates of kernels: those that are α-equivalent, equal but for names, are rewritten once for all.
 
     for i: h1[i] = relu(x[i] + b1[i])      and      for k: h2[k] = relu(h1[k] + b2[k])
 

@@ -1,4 +1,4 @@
-"""What is checked comes first: a run that is refused has then written nothing that outlasts it.
+"""Checks are hoisted above side effects: a run that is refused has then written nothing that outlasts it.
 
     w.grad = 0;  ids.extremes = …;  w.grad += …    becomes    ids.extremes = …;  w.grad = 0;  w.grad += …
 

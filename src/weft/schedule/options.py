@@ -1,4 +1,4 @@
-"""Choices about loops that somebody makes in place of weft: a person, or a tuner that measures."""
+"""Loop orders and tiles chosen by hand, or by a tuner, in place of weft's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel calls the things of a template: of another kernel that is equal to it but for names.
+"""α-renaming: what a kernel calls the buffers and loops of its template, a kernel that is equal to it but for names.
 
     for i: h1[i] = relu(x[i] + b1[i])      with h1 as h2, x as h1, b1 as b2 is      for i: h2[i] = relu(h1[i] + b2[i])
 

@@ -1,4 +1,4 @@
-"""Footprints of accesses: how many cells an access touches, as a box with a span of indices in each axis.
+"""Footprints of accesses: how many cells an access touches, as a box with an interval of indices in each axis.
 
 Exact where every subscript is a loop, or a sum of loops that leaves no gaps, and no loop moves two axes. Otherwise, for
 gathers, and for boxes that overlap without one holding the other, it is an upper bound. Tests are taken to hold.

@@ -1,4 +1,4 @@
-"""About how long code takes on one core, in nanoseconds: what is too short to be shared is known by that.
+"""An estimate of how long code takes on one core, in nanoseconds: what is too short is not shared among threads.
 
 Operations and functions run on vectors, and what is touched lies in a cache: code that does worse takes longer. Tiles
 keep what they read in registers.

@@ -1,4 +1,4 @@
-"""Tensors whose values are said by a formula of their positions."""
+"""Creation functions (`arange`, `eye`, `tril`, …): tensors whose values are a formula of their positions."""
 
 from __future__ import annotations
 

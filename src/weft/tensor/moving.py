@@ -1,4 +1,4 @@
-"""Elements moved along the first axis of a row; of another axis, an einsum says the same."""
+"""Shifts and repetition (`roll`, `flip`, `pad`, …) along the first axis of a row; for other axes there is einsum."""
 
 from __future__ import annotations
 

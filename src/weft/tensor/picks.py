@@ -1,4 +1,4 @@
-"""Brackets in which tensors stand among other subscripts: `x[0, ids]`, `x[rows, columns]`, `x[0, t : t + 4]`.
+"""Advanced indexing: tensors among other subscripts, `x[0, ids]`, `x[rows, columns]`, `x[0, t : t + 4]`.
 
 That is one einsum with positions, of what other slices leave:
 

@@ -1,4 +1,4 @@
-"""How far a run has come: what a checkpoint keeps of it beside the state of its step."""
+"""The state of a run, how far it has come: what a checkpoint keeps beside the state of its step."""
 
 from __future__ import annotations
 

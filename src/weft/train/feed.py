@@ -1,4 +1,4 @@
-"""What may be given as data: arrays, batches of `wf.data`, anything that gives batches epoch after epoch."""
+"""Sources of batches: arrays, batches of `wf.data`, anything that gives batches epoch after epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C asks a run to end after the step it is in."""
+"""Graceful interruption: Ctrl-C ends a run after the step it is in."""
 
 from __future__ import annotations
 

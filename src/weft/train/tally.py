@@ -1,4 +1,4 @@
-"""Means over examples, as batches of different lengths come in."""
+"""Running means over examples, as batches of different lengths come in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums beside a product's own (`loops/joint_sums.py`) in C: each has tiles of the product's size, a group of tiles of
+"""Joint sums of a product (`loops/joint_sums.py`) in C: each has tiles of the product's size, a group of tiles of
 rows before the next, and leaves them in memory of its own, where the product's epilogue finds them.
 
 Of sums whose factors differ in the tensors alone, one micro-kernel does all; of those of the same columns, one panel.

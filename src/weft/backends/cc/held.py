@@ -1,4 +1,4 @@
-"""Cells that stay in registers while a loop accumulates in them, in an array of a function's own.
+"""Register promotion: cells that a loop accumulates in are held in a local array, which compilers keep in registers.
 
     for l in range(50): { r = ids[l];  for d in range(64) in registers of 16: y[b, d] += x[r, d] }
 

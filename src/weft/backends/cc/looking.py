@@ -1,4 +1,4 @@
-"""Tiles that look first whether all their terms are numbers, where choices are quicker then (`semirings.py`)."""
+"""Tiles that test for NaN first: where no term is one, a cheaper choice of extrema is right (`semirings.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What threads share, in C: a function of the iterations from `first` to before `end`, and the call that shares them.
+"""Parallel loops in C: a function of the iterations from `first` to before `end`, and the call that shares them.
 
 struct kernel_of0 { const float *x0; float *x1; int64_t t_; };                      what it uses of what is around
 static void kernel_on0(const float *restrict x0, …, int64_t first, int64_t end, char *restrict scratch) { … }

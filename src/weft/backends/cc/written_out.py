@@ -1,4 +1,4 @@
-"""Loops that are collapsed or jammed, as the loops that C has for them.
+"""Collapsed and jammed loops, expanded to plain loops of C.
 
     for h in range(28) collapsed by 2:          for w in range(784): y[0, w] = x[0, w]
         for w in range(28): y[h, w] = x[h, w]

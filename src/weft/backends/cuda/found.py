@@ -1,4 +1,4 @@
-"""Is there a GPU that weft can use? If not, which of the things it takes is missing, and what to do about it."""
+"""Is there a GPU that weft can use? If not: which requirement is missing, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels of a graph wait for which: those that touch bytes that another writes. Others may run at the same time.
+"""Dependences between kernels of a graph: one waits for another that touches bytes it writes; others are concurrent.
 
 a writes x;  b reads x, writes y;  c reads x, writes z;  d reads y and z      gives      b and c after a, d after both
 """

@@ -1,4 +1,4 @@
-"""What stands between emitters, compilers and the driver: the text of a kernel, and what a compiler made of it."""
+"""The source of a kernel and its compiled code: what emitters, compilers and the driver hand to one another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code of kernels by name: what this process has, what is on disk, and the rest compiled side by side.
+"""The kernel cache: machine code by name, of this process, from disk, or compiled in parallel.
 
 An entry of the cache is a line of what launching takes, then the machine code. It is kept under all that decides it:
 the name, which stands for the text, the architecture and the compilers (`KernelStore.identity`).

@@ -1,4 +1,4 @@
-"""Exponentials of distances from the largest number of a row, as powers of two.
+"""Exponentials of a numerically stable softmax, `exp(x - max)`, as powers of two.
 
     m = max(m, x[i, j]);  …;  for k: s = s + exp(x[i, k] - m)
     becomes      …;  for k: s = s + exp2((x[i, k] - m) * log2 e)

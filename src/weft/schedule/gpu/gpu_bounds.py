@@ -1,4 +1,4 @@
-"""The least time that a GPU needs for a kernel: for its products, for its other operations, or for its memory."""
+"""The roofline of a GPU: the least time a kernel needs for its products, other operations, or memory traffic."""
 
 from __future__ import annotations
 

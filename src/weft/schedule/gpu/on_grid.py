@@ -1,4 +1,4 @@
-"""How a launch runs on a GPU: its outer loops on a grid, its inner ones in lanes.
+"""Mapping of launches to a GPU: outer loops to the programs of a grid, inner ones to lanes.
 
     for i: for j: y[i, j] = x[i, j] + b[j]           all points as one loop, 1024 of them a program
     for i: for j: y[i, j] = x[j, i]                  blocks of both, as reads and writes each lie along another

@@ -1,4 +1,4 @@
-"""Scatters on a GPU, whose cells programs own: the gradient of a lookup, sums by ids, histograms.
+"""Scatters on a GPU without atomics, by owner computes: the gradient of a lookup, sums by ids, histograms.
 
     for d: for b: for t: if 0 <= ids[b, t] < 50304: g[ids[b, t], d] += x[b, t, d]
 

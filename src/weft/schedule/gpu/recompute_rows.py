@@ -1,4 +1,4 @@
-"""Values of long rows computed again in a launch, where it takes no more reading than storing them would.
+"""Rematerialisation in a launch: values of long rows are recomputed where that reads no more than storing them would.
 
     for k: { e[i, k] = exp(x[i, k] - m);  s = s + e[i, k] }
     for j: y[i, j] = e[i, j] * s

@@ -1,4 +1,4 @@
-"""What Triton has words for: the operations and types that run in lanes; the rest runs on threads of their own."""
+"""Which operations and types Triton supports: these run in lanes, the rest on SIMT threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Straight-line code runs early and together: on a GPU it is a launch of one program, between others that have many.
+"""Straight-line code is hoisted and fused: on a GPU it would be a launch of one program between others that have many.
 
 for i: w[i] = …;  n = n + 1;  for i: v[i] = … n …;  m = m * 2
     becomes

@@ -1,4 +1,4 @@
-"""What a loop accumulates in, and the accumulators that its strips have in place of that (`partition.py`).
+"""Privatisation of accumulators: what each strip of a loop has in place of what the loop adds to (`partition.py`).
 
 A variable has one in each strip, kept in a cell of a buffer when the strip is done; cells of a buffer have as many
 cells of a larger one. What a strip adds up in a variable is as wide as `optimise/wide_sums.py` makes it; cells of

@@ -1,4 +1,4 @@
-"""Bypassing caches: what is stored and not read soon goes straight to memory.
+"""Non-temporal stores: what is stored and not read soon bypasses the caches.
 
     for i: for j on vectors: y[i, j] = x[i, j] * t
 

@@ -1,4 +1,4 @@
-"""Fetching ahead: while a row is worked on, the next one comes from memory.
+"""Software prefetching: while a row is worked on, the next one comes from memory.
 
     for i: { for row: for lane: s[lane] += x[i, 64 row + lane];  …;  for j: y[i, j] = x[i, j] * t }
 

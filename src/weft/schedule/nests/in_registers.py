@@ -1,4 +1,4 @@
-"""Loops over cells that registers hold: written out on vectors, where all of them together are short.
+"""Register blocking of accumulators: short loops over the cells that a loop around them adds to, unrolled on vectors.
 
 Compilers keep in registers what a loop around them adds to those cells, if no loop is between.
 """

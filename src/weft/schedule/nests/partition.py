@@ -1,4 +1,4 @@
-"""Reductions that threads can share: a long accumulation is cut into strips, each of which has an accumulator.
+"""Parallel reductions: a long accumulation is cut into strips, each with an accumulator of its own.
 
     for i in range(1000): s = s + x[i]
 

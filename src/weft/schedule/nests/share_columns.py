@@ -1,4 +1,4 @@
-"""Scatters that threads can share: rows that may meet in one place, each thread with some columns of all of them.
+"""Parallel scatters: rows may meet in one cell, so each thread takes a block of columns of all rows.
 
     for i in range(4096): for d in range(256): y[ids[i], d] += x[i, d]
 

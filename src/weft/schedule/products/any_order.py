@@ -1,4 +1,4 @@
-"""Legality of reordering: may straight-line code run in the iterations of loops in any order?"""
+"""Permutable loops: may straight-line code run in the iterations of loops in any order?"""
 
 from __future__ import annotations
 
