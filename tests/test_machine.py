@@ -50,6 +50,20 @@ def test_vectors_are_told_by_the_processor_s_words(
     assert made.identity != wf.Machine.here().identity
 
 
+@pytest.mark.parametrize(
+    ("words", "narrow"),
+    [
+        ("flags : sse2 avx avx512f avx512_vnni avx512_bf16 avx_vnni", "bfloat16 int8"),
+        ("flags : sse2 avx avx512f avx512_vnni", "int8"),
+        ("flags : sse2 avx avx_vnni", "int8"),
+        ("flags : sse2 avx avx512f", ""),
+    ],
+)
+def test_so_are_products_of_narrow_types(words: str, narrow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "described", lambda: [words])
+    assert machine._here.__wrapped__().narrow == narrow
+
+
 def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found = wf.Machine.here().measured()

@@ -71,6 +71,7 @@ def _group(name: str, wanted: float, *texts: str) -> list[Row]:
     return [Row(text, name, wanted) for text in texts]
 
 
+_NARROW = ("", " int8")
 AWKWARD = ("333×517×261", "96×768×768", "100×300×200", "32×1024×1024", "1×1024×1024", "2000×64×10")
 IMAGES = ("64×1×28×16×5", "16×64×30×64×3", "16×32×28×64×3 padded", "16×64×31×64×3 strided")
 
@@ -98,12 +99,8 @@ def rows(seed: int = SEED, tuned: float = 0.0) -> list[Row]:
             "product 10×50000×64 left_transposed",
             "product 784×8192×10 left_transposed",
         ),
-        # Peers have instructions for these, of two or four times the speed of single precision.
-        *(
-            Row(f"narrow-product {size}×{size}×{size}{more}", "narrow products", 1.0, bounded=0.65)
-            for size in (256, 1024)
-            for more in ("", " int8")
-        ),
+        # Processors have instructions for these, of two or four times the speed of single precision.
+        *_group("narrow products", 1.0, *(f"narrow-product {n}×{n}×{n}{of}" for n in (256, 1024) for of in _NARROW)),
         *_group("layers", 1.05, *(f"layer {one}" for one in ("256×256×256", "64×784×256", "1024×1024×1024"))),
         *_group("awkward layers", _LEAST, *(f"layer {one}" for one in awkward)),
         *_group("contractions", 1.2, "batched 64×64×64×64", "permuted 24×24×24×24×16×16"),

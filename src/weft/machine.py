@@ -28,6 +28,8 @@ from weft.public import public_constructor
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 #: Instruction sets by the word for them in the description: bytes in a vector, and how many vector registers.
 _VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16, 32)}
+#: The same by which they multiply narrow types, and the bytes of these machines' vectors.
+_NARROW = (("avx512_bf16", 64, "bfloat16"), ("avx512_vnni", 64, "int8"), ("avx_vnni", 32, "int8"))
 #: What differs by the vendor and the family of a processor, if it has the widest vectors. Some run these in two halves,
 #: and take as long for two narrower ones, which load more; to some a line of the second cache comes meanwhile.
 _FAMILIES: Mapping[tuple[str, ...], Mapping[str, float]] = {
@@ -56,8 +58,9 @@ class Machine:
     for an operation on one number; to convert one takes `convert_operations` of these, `half_operations` from half
     precision. Lines `way_bytes` apart compete for the same few places of the first cache, for `near_ways` places of the
     second one if they are that part of it apart, lines up to `near_bytes` apart are fetched before they are asked for,
-    and `points_per_ns` points that do next to nothing are done in a nanosecond. `identity` tells machines apart that
-    cannot share compiled code.
+    and `points_per_ns` points that do next to nothing are done in a nanosecond. `narrow` has the types of which vectors
+    add up several products in a step: "bfloat16", two in a lane of float32; "int8", four in one of int32. `identity`
+    tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -91,6 +94,7 @@ class Machine:
     near_ways: int = 16
     near_bytes: int = 256
     points_per_ns: float = 4.0
+    narrow: str = ""
     identity: str = ""
 
     def __post_init__(self) -> None:
@@ -158,6 +162,7 @@ def _here() -> Machine:
         os.cpu_count() or 1,
         _line() or COMMON.line_bytes,
         **_of_family(lines),
+        narrow=" ".join(kind for word, size, kind in _NARROW if word in words and size == vector_bytes),
         identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
     )
 

@@ -14,7 +14,8 @@ class Thresholds:
     """The lines that passes draw, as they were found best: `wf.CompileOptions(thresholds=wf.Thresholds(tile_rows=6))`.
 
     **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; where
-    `few_tiles` or less do that are taller, it has `tall_tile_rows`. One of so few rows as `few_rows_vectors` has
+    `few_tiles` or less do that are taller, it has `tall_tile_rows`. One whose sums are interleaved has
+    `interleaved_vectors`. One of so few rows as `few_rows_vectors` has
     numbers, the first for one row, has that many vectors. Along sums it has half as many rows times `dot_columns`,
     `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed. Where their sums
     do not fit into one panel, `group_tiles` tiles share it before the next block of sums; of several loops over rows,
@@ -57,6 +58,7 @@ class Thresholds:
 
     tile_rows: int = 8
     tile_vectors: int = 2
+    interleaved_vectors: int = 4
     tall_tile_rows: int = 10
     few_tiles: int = 4
     few_rows_vectors: tuple[int, ...] = (8, 4, 3, 3)
@@ -126,6 +128,7 @@ _MOST = {
     "tile_rows": 64,
     "tall_tile_rows": 64,
     "tile_vectors": 8,
+    "interleaved_vectors": 8,
     "few_rows_vectors": 8,
     "dot_columns": 64,
     "dot_row_columns": 64,

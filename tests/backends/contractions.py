@@ -33,6 +33,8 @@ STORED = {
     "uint64": ("int64",),
     "bool": ("int64", "float32"),
 }
+#: Types of factors that are multiplied several at once, by what they are computed in.
+NARROW = {"float32": ("bfloat16",), "int64": ("int8", "uint8"), "uint64": ("uint8",)}
 #: What is not a number, or not like other numbers.
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
@@ -129,10 +131,14 @@ def at(*names: str) -> tuple[Scalar, ...]:
 
 
 @st.composite
-def contractions(draw: st.DrawFn, most: int = MOST_POINTS, semirings: bool = False) -> Contraction:
-    dtype = draw(st.sampled_from([*STORED] if semirings else ["float32", "float64"]))
+def contractions(
+    draw: st.DrawFn, most: int = MOST_POINTS, semirings: bool = False, narrow: bool = False
+) -> Contraction:
+    """A sum of products of floats; of another semiring, or of factors that are stored in narrow types."""
+    dtype = draw(st.sampled_from([*STORED] if semirings else [*NARROW] if narrow else ["float32", "float64"]))
     ops = draw(st.sampled_from(LOGIC if dtype == "bool" else NUMBERS)) if semirings else SUM_OF_PRODUCTS
-    groups = [draw(st.integers(*range_)) for range_ in ((0, 1), (0, 2), (0, 2), (1, 2))]
+    least = int(narrow)  # what is converted and used once stays as loops
+    groups = [draw(st.integers(*range_)) for range_ in ((0, 1), (least, 2), (least, 2), (1, 2))]
     if not groups[1] + groups[2]:
         groups[draw(st.integers(1, 2))] = 1
     loops: list[list[Loop]] = []
@@ -149,7 +155,8 @@ def contractions(draw: st.DrawFn, most: int = MOST_POINTS, semirings: bool = Fal
     for number, own in enumerate((left, right)):
         buffer, places = draw(tensors(number, dtype, [*batch, *own, *sums], own, sums))
         used_again = (right, left)[number]  # what is computed and used once stays as loops
-        factors.append(draw(computed(Read(buffer, places))) if used_again else Read(buffer, places))
+        read = Read(buffer, places)
+        factors.append(draw((narrowed if narrow else computed)(read)) if used_again else read)
     value = Call(ops[1], tuple(draw(st.permutations(factors))))
     axes = draw(st.permutations(kept))
     target = Buffer(2, "c", tuple(size for _, size in axes) or (1,), dtype)
@@ -178,6 +185,15 @@ def computed(draw: st.DrawFn, read: Read) -> Scalar:
             other = draw(st.sampled_from(STORED[dtype]))
             return Cast(dtype, Read(Buffer(one.id, one.name, one.shape, other), read.at))
     return read
+
+
+@st.composite
+def narrowed(draw: st.DrawFn, read: Read) -> Scalar:
+    """A factor that is stored in a narrow type, or rounded to it."""
+    one, stored = read.buffer, draw(st.sampled_from(NARROW[read.buffer.dtype]))
+    if stored == "bfloat16" and draw(st.integers(0, 3)) == 0:
+        return Cast(one.dtype, Cast(stored, read))
+    return Cast(one.dtype, Read(Buffer(one.id, one.name, one.shape, stored), read.at))
 
 
 @st.composite

@@ -14,6 +14,7 @@ from math import prod
 from weft.affine import Affine
 from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
 from weft.loops.folded_sums import folded_sums
+from weft.loops.interleaving import interleaving, lies_in_words, narrow, register_type
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
@@ -150,7 +151,7 @@ def _misshapen(tile: Tile, found: Parts) -> str:
     """Why there is no tile of a shape."""
     if min(tile.rows, tile.vectors) < 1 or tile.rows * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
-    size = tile.lanes * numpy_type(found.total.dtype).itemsize
+    size = tile.lanes * numpy_type(register_type(found, tile)).itemsize
     if size not in WIDTHS:
         return f"there are no vectors of {size} bytes"
     if tile.shared not in ("", "columns", "rows") or tile.chunk < 1:
@@ -161,6 +162,31 @@ def _misshapen(tile: Tile, found: Parts) -> str:
     if tile.block and not (tile.panel and goes_on and tile.block <= found.sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
+
+
+def _misinterleaved(tile: Tile, found: Parts) -> str:
+    """Why so many products are not added up in one step."""
+    many, last = tile.interleaved, found.sums[-1] if found.sums else ("", 0)
+    if many != interleaving(found):
+        return f"its sums cannot be interleaved by {many}"
+    if tile.dot or not tile.panel:
+        return "columns are interleaved as they are packed"
+    if not tile.strips and not lies_in_words(found.factors[0], last, many):
+        return f"rows do not lie in words along `{last[0]}`"
+    if tile.panel == "transposed" and not turns_in_words(found, many):
+        return f"columns do not lie in words along `{last[0]}`"
+    if any(one % many for one in tile.parts[:1]) or (len(found.sums) == 1 and tile.block % many):
+        return "a part or a block ends inside a word"
+    return ""
+
+
+def turns_in_words(found: Parts, many: int) -> bool:
+    """Can columns be transposed word by word, as each lies along the last sum, as far from the one before?"""
+    columns, last = narrow(found.factors[1]), found.sums[-1]
+    if not isinstance(columns, Read) or not lies_in_words(found.factors[1], last, many):
+        return False
+    steps = [stride_of(columns, name) for name, _ in (found.right[-1], *found.sums[:-1])]
+    return all(step is not None and step % many == 0 for step in steps)
 
 
 def _misgrouped(tile: Tile, found: Parts) -> str:
@@ -184,6 +210,8 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
 
 def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
+    if tile.interleaved > 1:
+        return _misinterleaved(tile, found)
     columns = found.factors[1]
     along_sums = tile.dot or tile.panel == "transposed"
     if along_sums and not found.sums:

@@ -326,7 +326,7 @@ def multiply_as_floats(stage: Stage, task: Task) -> Stage:
 
     t = t + int64(a[i, k]) * int64(b[k, j])    becomes    u = u + float32(a[i, k]) * float32(b[k, j]);  t = int64(u)
     """
-    return each_kernel(stage, in_exact_floats) if task.placing else stage
+    return each_kernel(stage, lambda body: in_exact_floats(body, task.options)) if task.placing else stage
 
 
 def split_products(stage: Stage, task: Task) -> Stage:

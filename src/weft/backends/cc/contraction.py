@@ -42,13 +42,13 @@ class Placed(TilesBeside):
         """The pointers to panel, part and sums; before the first cell of a tile there is space for a vector."""
         at, lines = "__builtin_assume_aligned(scratch, 64)", []
         if self.tile.panel:
-            lines.append(f"{self.scalar} *const panel = {at};")
-            at = f"(panel + {self._panel()} * wide)"
+            lines.append(f"{self.packed} *const panel = {at};")
+            at = f"(panel + {self._panel() + self.headed} * wide)"
         for panel, depth in self.panel_sizes().items():
             lines.append(f"{self.scalar} *const {panel} = {at};")
             at = f"({panel} + {depth} * wide)"
         if self.tile.strips:
-            lines.append(f"{self.scalar} *const strips = ({self.scalar} *){at};")
+            lines.append(f"{self.packed} *const strips = ({self.packed} *){at};")
             at = f"(strips + {self._panel()} * tall * {self.tile.group})"
         if self.widens:
             lines.append(f"{self.scalar} *const part = ({self.scalar} *){at} + lanes;")
@@ -74,9 +74,11 @@ class Placed(TilesBeside):
     def room(self) -> str:
         """The size of that scratch memory in bytes, in C."""
         tile = f"{self.name}_rows * {self.name}_wide"
-        panel = f"sizeof({self.scalar}) * {self._panel()} * {self.name}_wide + " if self.tile.panel else ""
+        panel = ""
+        if self.tile.panel:
+            panel = f"sizeof({self.packed}) * {self._panel() + self.headed} * {self.name}_wide + "
         if self.tile.strips:
-            panel += f"sizeof({self.scalar}) * {self._panel()} * {self.name}_rows * {self.tile.group} + "
+            panel += f"sizeof({self.packed}) * {self._panel()} * {self.name}_rows * {self.tile.group} + "
         part = f"sizeof({self.scalar}) * ({tile} + {self.name}_lanes) + " if self.widens else ""
         many = f"{self.tile.group * self.tile.panels}"
         if not self.tile.group:

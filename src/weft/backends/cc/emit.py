@@ -21,6 +21,7 @@ from weft.backends.cc.contraction import Placed
 from weft.backends.cc.held import declared_arrays, held_in, with_held
 from weft.backends.cc.lines import simd
 from weft.backends.cc.shared import SharedWork, finishing, shared_in
+from weft.backends.cc.words import in_words
 from weft.backends.cc.written_out import all_written_out
 from weft.loops import (
     Ahead,
@@ -212,8 +213,8 @@ class KernelWriter(c_family.Writer):
 def _products(name: str, body: Sequence[Stmt], writer: KernelWriter) -> dict[Staged, Placed]:
     """The products of a kernel that run in tiles, under names of their own."""
     found = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
+    tiles = [(one, in_words(placed_parts(one), one.what.tile)) for one in found if one.what.tile]
     return {
-        one: Placed(f"{name}_product{at}", placed_parts(one), one.what.tile, writer)
-        for at, one in enumerate(found)
-        if one.what.tile
+        one: Placed(f"{name}_product{at}", parts, tile, writer, words)
+        for at, (one, (parts, tile, words)) in enumerate(tiles)
     }

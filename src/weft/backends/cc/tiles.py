@@ -1,4 +1,4 @@
-"""Micro-kernels of contractions in C: functions that accumulate a tile in registers, and pack columns into a panel.
+"""Micro-kernels of contractions in C: functions that accumulate a tile in registers.
 
 A micro-kernel is written for whole tiles and for those at the edges, with fused multiply-adds. The last vector of the
 columns overlaps the one before it, so that it ends with them: nothing outside of a buffer is read.
@@ -6,19 +6,19 @@ columns overlaps the one before it, so that it ends with them: nothing outside o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.c_family.types import c_type
-from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, simd, unrolled
+from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, nested, unrolled
 from weft.backends.cc.semirings import VectorOps
+from weft.backends.cc.words import PLACE, Words
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
+from weft.loops.interleaving import register_type
 from weft.loops.legality import points
-from weft.loops.nests import stride_of
-from weft.loops.product_legality import lies_along
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
@@ -67,6 +67,7 @@ class Tiles:
     parts: Parts
     tile: Tile
     writer: KernelWriter
+    words: Words | None = None
 
     @property
     def rows(self) -> Side:
@@ -82,7 +83,22 @@ class Tiles:
 
     @property
     def ops(self) -> VectorOps:
-        return VectorOps(self.parts.ops, self.parts.total.dtype, self.tile.lanes, self.tile.looks > 0)
+        return VectorOps(self.parts.ops, self.register, self.tile.lanes, self.tile.looks > 0)
+
+    @property
+    def register(self) -> str:
+        """The type in which registers add up."""
+        return register_type(self.parts, self.tile)
+
+    @property
+    def packed(self) -> str:
+        """The C type of what is packed."""
+        return "weft_packed" if self.words else self.scalar
+
+    @property
+    def headed(self) -> bool:
+        """Has a panel a head, from which sums start?"""
+        return self.words is not None and self.words.moved
 
     @property
     def vector(self) -> str:
@@ -91,7 +107,7 @@ class Tiles:
     @property
     def accumulator(self) -> str:
         """The C type in which its sums accumulate."""
-        return "double" if self.widens else self.scalar
+        return "double" if self.widens else c_type(self.register)
 
     @property
     def widens(self) -> bool:
@@ -101,12 +117,8 @@ class Tiles:
     # Functions
 
     def functions(self) -> Lines:
-        """The functions of tiles and of a panel."""
-        return [*self.sizes(), *self.of_tiles(), *self.of_panels()]
-
-    def of_panels(self) -> Lines:
-        """Those that pack columns, and rows."""
-        return (self._pack() if self.tile.panel else []) + (self._pack_rows() if self.tile.strips else [])
+        """The functions of tiles."""
+        return [*self.sizes(), *self.of_tiles()]
 
     @property
     def wide(self) -> int:
@@ -144,11 +156,11 @@ class Tiles:
 
     def _tile(self, extent: TileSize) -> Lines:
         """Rows broadcast, times vectors of columns."""
-        wide, vectors = f"{self.name}_wide", extent.vectors
+        wide, vectors, factor = f"{self.name}_wide", extent.vectors, self.words.vector if self.words else self.vector
         start = "panel" if self.tile.panel else f"&{self._value(self.columns)}"
 
         def loaded(v: str) -> Lines:
-            return [f"right[{v}] = *(const {self.vector} *)({start} + {self._offset(v, extent)});"]
+            return [f"right[{v}] = *(const {factor} *)({start} + {self._offset(v, extent)});"]
 
         def done(r: str, v: str) -> Lines:
             stored = f"{self._stored} + {r} * {wide} + {self._offset(v, extent)}"
@@ -163,7 +175,7 @@ class Tiles:
         return [
             f"enum {{ lanes = {self.name}_lanes }};",
             *(["const int vectors = (columns + lanes - 1) / lanes;"] if extent is ANY else []),
-            f"{self.vector} right[{self.tile.vectors}];",
+            f"{factor} right[{self.tile.vectors}];",
             *self._added_up(
                 extent,
                 (vectors, self.tile.vectors),
@@ -180,6 +192,8 @@ class Tiles:
 
     def _row_step(self, r: str, vectors: int | str) -> Lines:
         value = f"strip[{r}]" if self.tile.strips else self._value(self.rows, r)
+        if self.words:
+            return self.words.row_step(r, value, vectors)
         return self.ops.row_step(r, value, bool(self.tile.strips) or isinstance(self.rows.factor, Read), vectors)
 
     def _dot(self, extent: TileSize) -> Lines:
@@ -238,15 +252,18 @@ class Tiles:
             done = []
         else:
             begin += zero[self._found]
+        if self.headed:
+            begin.append(f"panel += {self.name}_wide;")
         return [*begin, *(line for loops, step in nests for line in in_parts(loops, step, parts)), *done]
 
     def _begun(self, name: str, r: str, n: str) -> Lines:
         """A register at its start: where sums go on from one block to the next, it has what the last one left."""
         one = f"{name}[{r}][{n}]"
-        lines = [f"{one} = {self.ops.neutral};"]
+        start = f"*(const {self.vector} *)(panel + {n} * lanes)" if self.headed else self.ops.neutral
+        lines = [f"{one} = {start};"]
         if self.tile.block and not self.widens:
             left = f"*(const {self.vector} *)(sums + {r} * {self.name}_wide + {n} * lanes)"
-            lines.append(f"if (sums_from > 0) {one} = {left};")
+            lines.append(f"if (sums_from > 0) {one} {'+=' if self.headed else '='} {left};")
         return lines
 
     def _counted(self, sums: Sequence[Loop]) -> list[tuple[CLoop, int]]:
@@ -302,96 +319,6 @@ class Tiles:
         body = self._dot(extent) if self.tile.dot else self._tile(extent)
         return [head, "{", *indented(["WEFT_CONTRACT", *exact, *body]), "}"]
 
-    def _pack(self) -> Lines:
-        """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros."""
-        side, wide = self.columns, f"{self.name}_wide"
-        assert side.loop is not None
-        given = [*self._memory([side.factor]), *self._loops([side.factor])]
-        given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
-        if self.tile.panel == "transposed":
-            body = self._transposed(side)
-        else:
-            body = [*self._row_copied(side), f"panel += {wide};"]
-            body = self._summing(body)
-        text = ", ".join(f"{kind} {name}" for kind, name in given)
-        return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
-
-    def packed_from(self) -> list[str]:
-        """What packing columns is given of them, by name."""
-        return [name for of in (self._memory, self._loops) for _, name in of([self.columns.factor])]
-
-    def _row_copied(self, side: Side) -> Lines:
-        """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
-        assert side.loop is not None
-        wide, one_by_one = f"{self.name}_wide", [f"panel[c] = {self._value(side, 'c')};"]
-        count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
-        whole = [simd(), *loop("c", "0", wide, one_by_one)]
-        if lies_along(side.factor, side.loop, self.parts.total.dtype):
-            whole = unrolled("v", self.tile.vectors, lambda v: [self._vector_copied(side, f"{v} * {self.name}_lanes")])
-        if self.widths == ["wide"]:
-            return whole
-        part = [simd(), *loop("c", "0", count, one_by_one), *loop("c", count, wide, ["panel[c] = 0;"])]
-        if len(self.widths) == 1:
-            return part
-        return [f"if (columns == {wide}) {{", *indented(whole), "} else {", *indented(part), "}"]
-
-    def _vector_copied(self, side: Side, at: str) -> str:
-        return f"*({self.vector} *)(panel + {at}) = *(const {self.vector} *)&{self._value(side, at)};"
-
-    def _transposed(self, side: Side) -> Lines:
-        """Columns into a panel, as many of the last sums at once as lie one after another in each column."""
-        assert side.loop is not None
-        assert isinstance(side.factor, Read)
-        outer, run = list(self.parts.sums), list[Loop]()
-        while outer and stride_of(side.factor, outer[-1][0]) == points(run):
-            run.insert(0, outer.pop())
-        first, depth = dict.fromkeys((name for name, _ in run), "0"), str(points(run))
-        if self.tile.block and not outer:
-            first[run[0][0]], depth = "sums_from", f"((sums_to - sums_from) * {points(run[1:])})"
-        source = self.writer.calling({**first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
-        wide, transpose = f"{self.name}_wide", f"weft_transpose_{self.parts.total.dtype}"
-        lines = [
-            f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
-            f"panel += {depth} * {wide};",
-        ]
-        return self._summing(lines, outer) if outer else lines
-
-    def _pack_rows(self) -> Lines:
-        """The function that packs rows into strips, as many rows as a tile has in each: sum after sum."""
-        side = self.rows
-        given = [*self._memory([side.factor]), *self._loops([side.factor]), ("int64_t", "rows"), ("int64_t", "depth")]
-        given += [(f"{self.scalar} *restrict", "strip"), *self._range()]
-        text = ", ".join(f"{kind} {name}" for kind, name in given)
-        head = f"static WEFT_APART void {self.name}_pack_rows({text})"
-        body = self._packed_along_sums() if self.tile.strips == "transposed" else self._packed_sum_by_sum()
-        return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *body]), "}"]
-
-    def _packed_along_sums(self) -> Lines:
-        """Row by row, as they lie in memory."""
-        *outer, last = self._loops_over(self.parts.sums)
-        value, count = self._value(self.rows, "at"), f"({last.end} - {last.first})"
-        cell = f"to[({last.name} - {last.first}) * tall] = {value};"
-        inner = [simd(), *loop(last.name, last.first, last.end, [cell]), f"to += {count} * tall;"]
-        begin = f"{self.scalar} *to = strip + at / tall * tall * depth + at % tall;"
-        return loop("at", "0", "rows", [begin, *nested(outer, inner)])
-
-    def _packed_sum_by_sum(self) -> Lines:
-        """All rows of each sum."""
-        side = self.rows
-        whole, rest = (
-            [simd(), *loop("r", "0", count, [f"strip[at * depth + r] = {self._value(side, 'at + r')};"])]
-            for count in ("tall", "rows - at")
-        )
-        body = [
-            "int64_t at = 0;",
-            "for (; at + tall <= rows; at += tall) {",
-            *indented(whole),
-            "}",
-            *rest,
-            "strip += tall;",
-        ]
-        return self._summing(body)
-
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size."""
         name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self.given())
@@ -429,10 +356,11 @@ class Tiles:
         factors = [*([] if self.tile.strips else [rows]), *([] if self.tile.panel else [columns])]
         found = [*self._memory(factors), *self._loops(factors)]
         if self.tile.strips:
-            found.append((f"const {self.scalar} *", "strip"))
+            found.append((f"const {self.packed} *", "strip"))
         if self.tile.panel:
-            found.append((f"const {self.scalar} *", "panel"))
-        stored = dict.fromkeys([(f"{self.scalar} *restrict", self._stored), (f"{self.accumulator} *restrict", "sums")])
+            found.append((f"const {self.packed} *", "panel"))
+        part = f"{c_type(self.register)} *restrict"
+        stored = dict.fromkeys([(part, self._stored), (f"{self.accumulator} *restrict", "sums")])
         return [*found, *self._range(), *stored]
 
     def _range(self) -> Parameters:
@@ -445,7 +373,7 @@ class Tiles:
 
     def _loops(self, factors: Sequence[Scalar]) -> Parameters:
         """The loops around, and static indices, that factors mention."""
-        inner = {name for name, _ in self.parts.sums}
+        inner = {PLACE, *(name for name, _ in self.parts.sums)}
         names = dict.fromkeys(name for one in factors for name in free(one) if name not in inner)
         return [("int64_t", self._from(name)) for name in names]
 
@@ -460,7 +388,12 @@ class Tiles:
         if side.loop:
             start = self._from(side.loop[0])
             names = {side.loop[0]: f"({start} + {step})" if step else start}
-        return self.writer.calling(names).value(side.factor)
+        return self._read(side, names)
+
+    def _read(self, side: Side, names: Mapping[str, str]) -> str:
+        """A factor, or a word of it, where loops are called otherwise."""
+        writer = self.writer.calling(names)
+        return self.words.text(side.factor, writer) if self.words else writer.value(side.factor)
 
     def _summing(self, body: Lines, sums: Sequence[tuple[str, int]] | None = None) -> Lines:
         """The loops over sums around a block."""

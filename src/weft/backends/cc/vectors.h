@@ -238,6 +238,53 @@ static inline void weft_transpose_block_float64(const double *from, int64_t stri
 WEFT_TRANSPOSE(float, float32)
 WEFT_TRANSPOSE(double, float64)
 
+/* Words of several narrow numbers, which lie anywhere in memory; they are transposed as floats are. */
+typedef int32_t weft_packed __attribute__((aligned(1), may_alias));
+enum { weft_block_packed = weft_block_float32 };
+static inline void weft_transpose_block_packed(const weft_packed *from, int64_t stride, weft_packed *to, int64_t wide)
+{
+    weft_transpose_block_float32((const float *)from, stride, (float *)to, wide);
+}
+WEFT_TRANSPOSE(weft_packed, packed)
+
+/* The products of words added to what is in a lane: of pairs of bfloat16, and of four numbers without signs with four
+   that have them, in 32 bits. Compilers call the instructions differently, assemblers do not. */
+#define WEFT_WORDS_PLAIN(name, t, W, value)                                                                            \
+    static inline __attribute__((always_inline)) weft_##t##v##W name(weft_##t##v##W sum, weft_int32v##W x,             \
+                                                                     weft_int32v##W y)                                 \
+    {                                                                                                                  \
+        return value;                                                                                                  \
+    }
+#define WEFT_WORDS_ADDED(name, t, W, instruction)                                                                      \
+    static inline __attribute__((always_inline)) weft_##t##v##W name(weft_##t##v##W sum, weft_int32v##W x,             \
+                                                                     weft_int32v##W y)                                 \
+    {                                                                                                                  \
+        __asm__(instruction " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));                                               \
+        return sum;                                                                                                    \
+    }
+#if defined(__AVX512BF16__) && defined(__AVX512VL__)
+#define WEFT_PAIRS(W) WEFT_WORDS_ADDED(weft_pairs_float32v##W, float32, W, "vdpbf16ps")
+#else
+#define WEFT_PAIRS(W)                                                                                                  \
+    WEFT_WORDS_PLAIN(weft_pairs_float32v##W, float32, W,                                                               \
+                     sum + (weft_float32v##W)(x << 16) * (weft_float32v##W)(y << 16) +                                 \
+                         (weft_float32v##W)(x & -65536) * (weft_float32v##W)(y & -65536))
+#endif
+#define WEFT_FOURTH(x, y, at) (x >> 8 * at & 255) * (y << (24 - 8 * at) >> 24)
+#define WEFT_FOURS_PLAIN(W)                                                                                            \
+    WEFT_WORDS_PLAIN(weft_fours_int32v##W, int32, W,                                                                   \
+                     sum + WEFT_FOURTH(x, y, 0) + WEFT_FOURTH(x, y, 1) + WEFT_FOURTH(x, y, 2) + WEFT_FOURTH(x, y, 3))
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+#define WEFT_FOURS(W) WEFT_WORDS_ADDED(weft_fours_int32v##W, int32, W, "vpdpbusd")
+#elif defined(__AVXVNNI__)
+#define WEFT_FOURS(W) WEFT_FOURS_##W
+#define WEFT_FOURS_16 WEFT_WORDS_ADDED(weft_fours_int32v16, int32, 16, "%{vex%} vpdpbusd")
+#define WEFT_FOURS_32 WEFT_WORDS_ADDED(weft_fours_int32v32, int32, 32, "%{vex%} vpdpbusd")
+#define WEFT_FOURS_64 WEFT_FOURS_PLAIN(64)
+#else
+#define WEFT_FOURS(W) WEFT_FOURS_PLAIN(W)
+#endif
+
 /* All that there is of vectors of W bytes; a text has it for those that its tiles are of. */
 #define WEFT_VECTORS(W)                                                                                                \
     WEFT_TYPES(W)                                                                                                      \
@@ -255,4 +302,6 @@ WEFT_TRANSPOSE(double, float64)
     WEFT_LAST(float, float32, int32_t, int32, W)                                                                       \
     WEFT_LAST(double, float64, int64_t, int64, W)                                                                      \
     WEFT_FEW_##W                                                                                                       \
-    WEFT_ACROSS(W)
+    WEFT_ACROSS(W)                                                                                                     \
+    WEFT_PAIRS(W)                                                                                                      \
+    WEFT_FOURS(W)

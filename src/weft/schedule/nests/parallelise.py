@@ -141,7 +141,7 @@ def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: Com
     strips = _packing_steps(sums * rows, machine.transpose_steps, parts, tile, machine) if tile.strips else 0.0
     looks = rows * sums / tile.lanes * machine.load_steps if tile.looks and not (tile.block or tile.group) else 0.0
     rounds = -(-size // (chunk * machine.cores))
-    share, work = min(rounds * chunk, size) / size, rows * columns * sums / tile.lanes
+    share, work = min(rounds * chunk, size) / size, rows * columns * sums / (tile.lanes * tile.interleaved)
     tall, wide = (dict(sides(staged))[one] for one in ("rows", "columns"))
     work += machine.contested_steps * _contested_lines(parts, tile, side, size, chunk, machine)
     if side == "columns":

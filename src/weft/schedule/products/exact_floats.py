@@ -9,7 +9,7 @@
 
 Vectors have twice as many lanes of single precision as of 64 bits, and multiply them in one step instead of several.
 No sum of some of the terms, in any order, is larger than as many times the largest term: where a float holds all whole
-numbers up to that, nothing is ever rounded.
+numbers up to that, nothing is ever rounded. Those that a machine multiplies in words (`tile.py`) stay as they are.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from collections.abc import Sequence
 from weft.loops import Cast, Let, Local, Staged, Stmt
 from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.constants import neutral_of
-from weft.loops.intervals import ANY, interval_of
-from weft.loops.legality import points
+from weft.loops.interleaving import largest_sum
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Read
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Body, top_down
 from weft.ops import Call, Scalar
-from weft.ops.dtypes import limits
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.products.tile import best_tile
 
 #: Up to here floats hold all whole numbers.
 _EXACT = {"float32": 2**24, "float64": 2**53}
 
 
-def in_exact_floats(body: Sequence[Stmt]) -> Body:
-    """A block whose products of whole numbers are of floats, where that is exact."""
+def in_exact_floats(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
+    """A block whose products of whole numbers are of floats, where that is exact and the machine has nothing better."""
     names = BlockNames(body)
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
@@ -41,7 +41,9 @@ def in_exact_floats(body: Sequence[Stmt]) -> Body:
             return None
         found = parts_of(stmt)
         dtype = exact_type(found)
-        return (stmt,) if dtype is None else (_as_floats(found, dtype, names),)
+        if dtype is None or _is_interleaved(best_tile(stmt, options)):
+            return (stmt,)
+        return (_as_floats(found, dtype, names),)
 
     return top_down(body, rule)
 
@@ -50,15 +52,11 @@ def exact_type(found: Parts) -> str | None:
     """The narrowest float that holds every sum of a product of whole numbers; None if none does, or it is of floats."""
     if found.ops != SUM_OF_PRODUCTS or found.total.dtype not in ("int64", "uint64"):
         return None
-    one, other = map(_largest, found.factors)
-    most = one * other * points(found.sums)
-    return next((dtype for dtype, exact in _EXACT.items() if most <= exact), None)
+    return next((dtype for dtype, exact in _EXACT.items() if largest_sum(found) <= exact), None)
 
 
-def _largest(factor: Scalar) -> float:
-    """How far a factor is from 0 at most."""
-    low, high = interval_of(factor, lambda leaf: limits(leaf.buffer.dtype) if isinstance(leaf, Read) else ANY)
-    return max(-low, high)
+def _is_interleaved(tiled: Staged | None) -> bool:
+    return tiled is not None and tiled.what.tile is not None and tiled.what.tile.interleaved > 1
 
 
 def _as_floats(found: Parts, dtype: str, names: BlockNames) -> Staged:

@@ -83,7 +83,7 @@ def _with_rows_converted(staged: Staged, names: BlockNames, options: CompileOpti
     """A contraction after a copy of its rows in its own type, if several tiles of columns would convert them; or as it
     is. Columns are converted as they are packed."""
     best = best_tile(staged, options)
-    if best is None:
+    if best is None or best.what.tile is None or best.what.tile.interleaved > 1:
         return (staged,)
     parts, wide = parts_of(best), options.thresholds.tile_vectors * lanes_of(parts_of(best), options.machine)
     match parts.factors[0]:
@@ -97,7 +97,7 @@ def _with_rows_converted(staged: Staged, names: BlockNames, options: CompileOpti
 def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
     """A contraction after the copy of its rows, tile by tile, that it reads; or as it is."""
     best, thresholds = best_tile(staged, options), options.thresholds
-    if best is None or best.what.tile is None or not best.what.tile.strips:
+    if best is None or best.what.tile is None or not best.what.tile.strips or best.what.tile.interleaved > 1:
         return (staged,)
     parts, tile = parts_of(best), best.what.tile
     factor, rows, many = parts.factors[0], parts.left[-1], thresholds.group_panels * tile.vectors * tile.lanes

@@ -1,6 +1,7 @@
 """Register tiling of contractions: which loops become rows and columns of tiles, and along which of them vectors lie.
 
     tile    rows of one factor, each scalar broadcast, times vectors of columns of the other
+    words   the same of narrow numbers, those of several sums side by side, whose products are added up in one step
     dot     vectors along the sums, reduced across lanes at the end: where both factors are contiguous along the sums
             and there are few cells; of sums of floats alone, others are loops then
 
@@ -20,10 +21,20 @@ from math import inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
+from weft.loops.interleaving import MULTIPLIED, interleaving, lies_in_words, narrow, register_type
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import follow, points
 from weft.loops.nests import stride_of
-from weft.loops.product_legality import MOST_VECTORS, NARROWEST, WIDEST, at_a_point, lies_along, rest_in_order, unfit
+from weft.loops.product_legality import (
+    MOST_VECTORS,
+    NARROWEST,
+    WIDEST,
+    at_a_point,
+    lies_along,
+    rest_in_order,
+    turns_in_words,
+    unfit,
+)
 from weft.loops.roundings import PARTS, ROUNDINGS
 from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
@@ -79,7 +90,7 @@ def retiled(
     if tile.dot:
         shaped = replace(shaped, vectors=wide)
     if tile.panel and block and not joint_sums(found)[0]:
-        shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
+        shaped = replace(shaped, block=_whole_words(found, shaped, min(block, shaped.block or found.sums[0][1])))
         shaped = _grouped(found, replace(shaped, parts=_lengths(found, shaped)), options)
     return replace(staged, what=replace(staged.what, tile=shaped))
 
@@ -188,6 +199,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
         for loop in own:
             rows = _rows(others, other, thresholds.tile_rows)
             way = replace(parts, left=rows, right=_with_last(own, loop), factors=(other, mine))
+            yield from _interleaved_ways(way, plain, options)
             if joint := joint_sums(way)[0]:
                 yield from _joint_ways(way, joint, plain, options)
             elif lies_along(mine, loop, parts.total.dtype):
@@ -211,6 +223,20 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
                 columns = thresholds.dot_columns if points(left) > 1 else thresholds.dot_row_columns
                 yield replace(way, sums=_with_last(parts.sums, loop)), replace(plain, vectors=columns, dot=True)
+
+
+def _interleaved_ways(way: Parts, plain: Tile, options: CompileOptions) -> Iterator[_Way]:
+    """The way in words, if the machine multiplies such: rows are packed that do not lie in them."""
+    many = interleaving(way)
+    if many == 1 or MULTIPLIED[many] not in options.machine.narrow.split():
+        return
+    rows = narrow(way.factors[0])
+    along = [one for one in way.sums if isinstance(rows, Read) and stride_of(rows, one[0]) == 1]
+    way = replace(way, sums=_in_blocks(_with_last(way.sums, (along or _largest(way.sums))[-1]), options))
+    tile = replace(plain, interleaved=many, panel="transposed" if turns_in_words(way, many) else "copied")
+    lanes = vector_bytes(options.machine) // numpy_type(register_type(way, tile)).itemsize
+    strips = "" if lies_in_words(way.factors[0], way.sums[-1], many) else "copied"
+    yield way, replace(tile, lanes=lanes, strips=strips)
 
 
 def _joint_ways(way: Parts, joint: Sequence[Parts], plain: Tile, options: CompileOptions) -> Iterator[_Way]:
@@ -263,6 +289,23 @@ def lanes_of(parts: Parts, machine: Machine) -> int:
     return vector_bytes(machine) // numpy_type(parts.total.dtype).itemsize
 
 
+def _most_lanes(way: _Way, machine: Machine) -> int:
+    """How many sums of a product a vector of a machine holds as its tile adds them up."""
+    return vector_bytes(machine) // numpy_type(register_type(*way)).itemsize
+
+
+def _steps_of_sums(parts: Parts, tile: Tile) -> list[Loop]:
+    """The loops over sums, of which the last one takes a word in an iteration."""
+    *outer, (last, size) = parts.sums
+    return [*outer, (last, -(-size // tile.interleaved))]
+
+
+def _whole_words(parts: Parts, tile: Tile, block: int) -> int:
+    """So many iterations of the first sum, or more, that end with a word."""
+    many = tile.interleaved if len(parts.sums) == 1 else 1
+    return -(-block // many) * many
+
+
 def _largest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
     return _with_last(loops, max(loops, key=lambda one: one[1])) if loops else ()
 
@@ -280,7 +323,7 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
     parts, tile = way
     several = all_sums(parts)
-    if len(several) > 1 and (tile.strips or any(_block(one, deepest(options)) for one in several)):
+    if len(several) > 1 and (tile.strips or any(_block(one, tile, deepest(options)) for one in several)):
         return inf
     strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
     return sum(_sum_steps((one, tile), options) for one in several) + strided
@@ -294,11 +337,12 @@ def _sum_steps(way: _Way, options: CompileOptions) -> float:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
         return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS
     columns = parts.right[-1][1]
-    steps = depth * -(-columns // lanes) / columns
-    if lanes < lanes_of(parts, machine):
+    steps = points(_steps_of_sums(parts, tile)) * -(-columns // lanes) / columns
+    if lanes < _most_lanes(way, machine):
         steps *= machine.narrow_steps / 2
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
-    computed = _operations(parts.factors[0]) + _conversions(parts.factors[0], machine)
+    rows = narrow(parts.factors[0]) if tile.interleaved > 1 else parts.factors[0]
+    computed = _operations(rows) + _conversions(rows, machine)
     steps += machine.scalar_steps * depth * computed / reused
     if tile.panel:
         if points(parts.sums[1:]) > (DEPTH if tile.strips else deepest(options)):
@@ -338,14 +382,15 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
-    few, narrow = thresholds.few_rows_vectors, lanes_of(parts, options.machine) // tile.lanes
-    usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
+    few, parted = thresholds.few_rows_vectors, _most_lanes((parts, tile), options.machine) // tile.lanes
+    own = thresholds.interleaved_vectors if tile.interleaved > 1 else thresholds.tile_vectors
+    usual = few[size - 1] if size <= len(few) else own
     depth = DEPTH * 2 // usual // 2 if tile.strips else deepest(options) * thresholds.tile_vectors // usual
     several = bool(joint_sums(parts)[0])
-    tile = replace(tile, block=_block(parts, depth) if tile.panel and not several else 0)
-    usual = min(usual * narrow, -(-parts.right[-1][1] // tile.lanes))
+    tile = replace(tile, block=_block(parts, tile, depth) if tile.panel and not several else 0)
+    usual = min(usual * parted, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)
-    most = most_rows(options, min(usual, thresholds.tile_vectors * narrow), 0 if tile.dot else size)
+    most = most_rows(options, min(usual, own * parted), 0 if tile.dot else size)
     tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
@@ -382,21 +427,20 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     )
 
 
-def _block(parts: Parts, depth: int) -> int:
+def _block(parts: Parts, tile: Tile, depth: int) -> int:
     """How many iterations of the first sum a panel takes, about the same each time; 0 if all fit into one.
 
     One panel that is a little deeper is better than two.
     """
-    if points(parts.sums) <= depth * 7 // 5:
+    if points(sums := _steps_of_sums(parts, tile)) <= depth * 7 // 5:
         return 0
-    size = parts.sums[0][1]
-    most = max(1, depth // points(parts.sums[1:]))
-    return even(size, most)
+    most = max(1, depth // points(sums[1:]))
+    return even(sums[0][1], most) * (tile.interleaved if len(sums) == 1 else 1)
 
 
 def _nests(parts: Parts, tile: Tile) -> list[list[int]]:
     """The sizes of the loops that one register adds up in, one nest after another."""
-    sizes = [size for _, size in parts.sums]
+    sizes = [size for _, size in _steps_of_sums(parts, tile)]
     if not tile.dot:
         return [sizes]
     *outer, last = sizes  # as if vectors were narrow; their lanes are added up across at the end
@@ -409,15 +453,13 @@ def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
         return ()
     if tile.block:
         return PARTS
-    found = [_nests(one, tile) for one in all_sums(parts)]
+    found, together = [_nests(one, tile) for one in all_sums(parts)], tile.interleaved
     most = ROUNDINGS - (_HALVINGS if tile.dot else 0)
-    if (
-        max(sum(map(prod, nests)) for nests in found) < most
-    ):  # the last time is where it is added to what it starts from
-        return ()
+    if max(sum(map(prod, nests)) for nests in found) * together < most:
+        return ()  # the last time is where it is added to what it starts from
 
     def count(each: int) -> int:
         return max(sum(number_of_parts(one, each) for one in nests) for nests in found)
 
-    fewest = next((many for many in range(2, most // 2) if count(most - many) <= many), 0)
-    return (next(each for each in range(1, most) if count(each) <= fewest),) if fewest else PARTS
+    fewest = next((many for many in range(2, most // 2) if count((most - many) // together) <= many), 0)
+    return (next(each for each in range(1, most) if count(each) <= fewest) * together,) if fewest else PARTS
