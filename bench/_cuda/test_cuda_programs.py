@@ -162,6 +162,24 @@ def test_products_of_other_types_on_tensor_cores(dtype: str, size: int) -> None:
     assert np.abs(ctx[y] - wanted).max() <= (1e-13 if dtype == "float64" else 1e-5) * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("types", [("float8_e4m3fn",) * 2, ("float8_e5m2",) * 2, ("float8_e5m2", "float8_e4m3fn")])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("size", [96, 512, 4096])
+def test_floats_of_eight_bits_are_multiplied_as_such_where_fewer_digits_are_asked_for(
+    types: tuple[str, str], positive: bool, size: int
+) -> None:
+    random = np.random.default_rng(0)
+    drawn = (random.standard_normal((256, size)) for _ in range(2))
+    a, b = ((abs(one) if positive else one).astype(numpy_type(dtype)) for one, dtype in zip(drawn, types, strict=True))
+    y = wf.einsum("i,k;j,k=>i,j", wf.data(a), wf.data(b)).named("y")
+    ctx = wf.Context("cuda")
+    step = ctx.compile(y.forward, keep=[y], options=wf.CompileOptions(products="tf32"))
+    assert "as float8" in step.show("kernels")
+    step()
+    one, other = (each.astype(np.float64) for each in (a, b))
+    assert (np.abs(ctx[y] - one @ other.T) <= 2.0**-9 * (np.abs(one) @ np.abs(other).T)).all()
+
+
 def test_launches_are_tuned() -> None:
     random = np.random.default_rng(0)
     a, b = (wf.data(random.standard_normal((256, 256)).astype(np.float32)) for _ in range(2))

@@ -26,7 +26,7 @@ class _LastFirst:
 
     def bind(self, memory: Memory) -> BoundProgram:
         calls = [Interp().compile([one]).bind(memory) for one in self.kernels]
-        before = waits([_touched(one, memory) for one in self.kernels])
+        before = waits([_touched(one, memory) for one in self.kernels], len(self.kernels))
         order = list[int]()
         while len(order) < len(calls):
             ready = (at for at, others in enumerate(before) if at not in order and set(others) <= set(order))

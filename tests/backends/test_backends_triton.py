@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import weft as wf
+from backends.machine_code import instructions
 from backends.on_grid import OnGrid
 from backends.triton_interpreted import is_triton, source_of
 from weft.affine import Affine
@@ -79,6 +80,12 @@ def folded_sums() -> wf.Tensor:
     return h / wf.einsum("i,j=>j", h)
 
 
+def float8_product(rows: int = 256, sums: int = 256) -> wf.Tensor:
+    """Factors of eight bits with sums side by side."""
+    a = zeros(rows, sums, label="a", dtype=ml_dtypes.float8_e4m3fn)
+    return wf.einsum("i,k;j,k=>i,j", a, zeros(512, sums, label="b", dtype=ml_dtypes.float8_e5m2))
+
+
 PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "chain": lambda: wf.tanh(matrix() * 2.0 + 1.0),
     "broadcast": lambda: matrix() + zeros(48, label="b"),
@@ -99,6 +106,7 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
         zeros(100, 64, label="a", dtype=ml_dtypes.float8_e4m3fn),
         zeros(64, 70, label="b", dtype=ml_dtypes.float8_e5m2),
     ),
+    "native_float8": float8_product,
     "mapped_product": lambda: wf.einsum(
         "b,i,k;b,k,j=>b,i,j", zeros(3, 1000, 256, label="a"), zeros(3, 256, 1032, label="b")
     ),
@@ -132,12 +140,14 @@ GPUS = {
     "thirds_at_once": wf.Gpu(third_blocks=((16, 16, 64, 2, 3),), multiply_ns=1e3),
     "mapped_product": wf.Gpu(thirds=False),
 }
+#: What some products may be rounded to.
+PRODUCTS = {"native_float8": "tf32"}
 
 
-def sources(tensor: wf.Tensor, gpu: wf.Gpu | None = None) -> list[Source]:
+def sources(tensor: wf.Tensor, gpu: wf.Gpu | None = None, products: str = "float32") -> list[Source]:
     """The texts of a program's kernels."""
     result = tensor.named("y")
-    options = wf.CompileOptions(gpu=gpu) if gpu else None
+    options = wf.CompileOptions(gpu=gpu, products=products)
     routine = wf.Context(OnGrid()).compile(result.forward, keep=[result], options=options)
     assert all(map(is_triton, routine.kernels))
     return [source_of(one, f"kernel{at}") for at, one in enumerate(routine.kernels)]
@@ -145,7 +155,7 @@ def sources(tensor: wf.Tensor, gpu: wf.Gpu | None = None) -> list[Source]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_text(name: str, golden: Callable[..., None]) -> None:
-    found = sources(PROGRAMS[name](), GPUS.get(name))
+    found = sources(PROGRAMS[name](), GPUS.get(name), PRODUCTS.get(name, "float32"))
     launched = [f"# {one.programs} programs on {one.warps} warps, {one.stages} stages" for one in found]
     golden("\n\n".join(f"{line}\n{one.text}" for line, one in zip(launched, found, strict=True)))
 
@@ -206,6 +216,19 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_it_compiles(architecture: str, compiled: str) -> None:
     assert architecture in compiled
+
+
+@pytest.mark.parametrize("products", ["float32", "tf32"])
+@pytest.mark.parametrize("sums", [256, 96])
+def test_floats_of_eight_bits_are_multiplied_as_such_where_fewer_digits_are_asked_for(
+    products: str, sums: int, tmp_path: Path
+) -> None:
+    from weft.backends.cuda.triton_build import compile_triton
+
+    (source,) = sources(float8_product(128, sums), products=products)
+    units = {one.split(".")[0] for one in instructions(compile_triton(source, "sm_90").cubin, tmp_path) if "MMA" in one}
+    assert units == {"QGMMA"} if products == "tf32" else "QGMMA" not in units
+    assert ("max_num_imprecise_acc" in source.text) == (products == "tf32")
 
 
 def rows_of_the_table() -> list[Source]:

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import ml_dtypes
 import numpy as np
 
 import weft as wf
@@ -259,6 +260,33 @@ def check_programs() -> None:
         np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)
 
 
+def check_error_function() -> None:
+    """As near as the compiled one, though products and sums are rounded each here; what is no number stays none."""
+    sizes = 10.0 ** np.linspace(-44, 38, 2000)
+    x = np.concatenate([np.linspace(-5, 5, 20001), sizes, -sizes, [0.0, -0.0, np.inf, -np.inf, np.nan]])
+    x = x.astype(np.float32)
+    found, wanted = (wf.Context(one)[wf.erf(wf.data(x))] for one in (InterpretedTriton(), "interp"))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(x))
+    np.testing.assert_array_equal(np.signbit(found[:-1]), np.signbit(x[:-1]))
+    assert np.all(np.abs(found - wanted)[:-1] <= 2 * np.spacing(np.abs(wanted[:-1])))
+
+
+def check_floats_of_eight_bits() -> None:
+    """Products of them, multiplied as float16 and as they are: exact, and so are their sums here."""
+    random = np.random.default_rng(8)
+    kinds = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+    for products, said in (("float32", "tl.float16)"), ("tf32", "max_num_imprecise_acc=32")):
+        wf.config.gpu = wf.Gpu(float8_blocks=((16, 16, 32, 1, 2),))
+        for one, other in ((one, other) for one in kinds for other in kinds):
+            a, b = ((random.integers(-16, 17, (33, 64)) / 4).astype(kind) for kind in (one, other))
+            y = wf.einsum("i,k;j,k=>i,j", wf.data(a), wf.data(b))
+            ctx = wf.Context(InterpretedTriton())
+            routine = ctx.compile(y.forward, keep=[y], options=wf.config.options.but(products=products))
+            assert said in routine.show("source"), (products, one, other)
+            routine()
+            np.testing.assert_array_equal(ctx[y], a.astype(np.float32) @ b.astype(np.float32).T)
+
+
 def check_maps() -> None:
     """Products through tensor maps, of sizes that their blocks do not divide; rounding to tf32 does not show here."""
     random = np.random.default_rng(6)
@@ -496,6 +524,8 @@ if __name__ == "__main__":
         "programs": [
             check_watched,
             check_repeated,
+            check_error_function,
+            check_floats_of_eight_bits,
             check_programs,
             check_maps,
             check_parts_and_thirds,

@@ -142,6 +142,16 @@ def test_few_rows_of_columns_are_added_up_one_by_one() -> None:
     )
 
 
+@pytest.mark.parametrize(("rows", "wide", "in_lanes"), [(64, 262144, False), (65, 262144, True), (64, 131072, True)])
+def test_more_rows_are_added_up_one_by_one_where_columns_fill_a_gpu(rows: int, wide: int, in_lanes: bool) -> None:
+    """Those of a product's parts, for example: a program's lanes read cells that follow each other."""
+    loops = f"for j in range({wide}):\n    a: float32 = 0\n    for i in range({rows}):\n        a = a + x[i, j]\n"
+    whole = parse(f"x: float32[{rows}, {wide}]\ny: float32[{wide}]\n{loops}    y[j] = a\n")
+    made = show(Program(on_grid(whole.body, (), USUAL_GPU)))
+    assert ("in lanes" in made) == in_lanes
+    assert ("on a grid by 1024" in made) != in_lanes
+
+
 def test_columns_are_on_a_grid() -> None:
     same(
         gridded("""

@@ -225,14 +225,14 @@ class Blocks(Worded):
     many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
     find columns in the second cache. Loops around it that are on no grid are run by each program. What follows the sums
     is done in `parts` of its columns, one after another.
-    Factors are multiplied as they are ("ieee"), each as the sum of three numbers of bfloat16 ("thirds"), or rounded to
-    "tf32". They are loaded cell by cell, or, if `maps` says so, by the copy engine, which takes blocks of matrices
-    (`tensor_maps.py`).
+    Factors are multiplied as they are ("ieee"), each as the sum of three numbers of bfloat16 ("thirds"), rounded to
+    "tf32", or, of eight bits, by units that add `sums` of them with some 13 digits ("float8"). They are loaded cell by
+    cell, or, if `maps` says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
     """
 
     words: ClassVar[str] = (
         "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
-        "groups of {group}[, {parts} part(s)][, as {precision:tf32|thirds}]{maps:|, through tensor maps}"
+        "groups of {group}[, {parts} part(s)][, as {precision:tf32|thirds|float8}]{maps:|, through tensor maps}"
     )
     limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     rows: int

@@ -12,13 +12,13 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts, further_sums, parts_of, placed_parts
+from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, placed_parts
 from weft.loops.folded_sums import folded_sums
 from weft.loops.interleaving import interleaving, lies_in_words, narrow, register_type
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scattered
 from weft.loops.nests import stride_of
-from weft.loops.nodes import Blocks, For, Let, Product, Read, Set, Staged, Stmt, Tile, Update
+from weft.loops.nodes import Blocks, Cast, For, Let, Product, Read, Set, Staged, Stmt, Tile, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import Loop, around, everything, own_accesses, perfect
@@ -105,8 +105,10 @@ def _unfit_blocks(blocks: Blocks, found: Parts, repeated: Sequence[Loop] = ()) -
         return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
     if found.ops != SUM_OF_PRODUCTS or found.total.dtype not in ("float32", "float64"):
         return "blocks are of sums of products in single or double precision"
-    if blocks.precision not in ("ieee", "tf32", "thirds"):
+    if blocks.precision not in ("ieee", "tf32", "thirds", "float8"):
         return "there are no such blocks"
+    if blocks.precision == "float8" and (problem := _not_of_eight_bits(blocks, found)):
+        return problem
     if blocks.parts & (blocks.parts - 1) or blocks.columns // blocks.parts < SMALLEST_BLOCK:
         return f"its parts are no powers of two, or of fewer than {SMALLEST_BLOCK} columns"
     if blocks.maps and (problem := _unmapped(blocks, found)):
@@ -121,6 +123,18 @@ def _unfit_blocks(blocks: Blocks, found: Parts, repeated: Sequence[Loop] = ()) -
         if problem := carried_anywhere(apart, around(repeated, (one.update,))):
             return problem
     return carried_anywhere(loops, around(repeated, (Let(found.total, found.start), *rest)))
+
+
+def _not_of_eight_bits(blocks: Blocks, found: Parts) -> str:
+    """Why units that multiply floats of eight bits cannot multiply a product's factors."""
+    factors = [factor for one in every_sum(found) for factor in one.factors]
+    stored = [
+        isinstance(one, Cast) and isinstance(one.value, Read) and one.value.buffer.dtype.startswith("float8")
+        for one in factors
+    ]
+    if not all(stored) or found.total.dtype != "float32":
+        return "its factors are not floats of eight bits"
+    return "" if blocks.sums >= 2 * SMALLEST_BLOCK else f"{blocks.sums} sums of eight bits are too few at a time"
 
 
 def _unmapped(blocks: Blocks, found: Parts) -> str:

@@ -125,7 +125,7 @@ _ROWS: tuple[Op, ...] = (
         lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True, vectorised=True,
     ),
     unary(
-        "erf", erf, "weft_erf_{t}({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
+        "erf", erf, "weft_erf_{t}({0})", "weft_erf_{t}({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
         typing=typing.reals, vectorised=True,
     ),
     unary(

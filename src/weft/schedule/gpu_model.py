@@ -24,24 +24,26 @@ _THIRDS = 6
 class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
-    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, and
-    those from `maps_from` on copy blocks of matrices, for products of `mapped_rows` or more on `mapped_warps` or
-    several times as many. `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A
-    launch in a graph takes `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of
-    a loop of loads takes `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`, `across_times` as
-    long where columns of a factor lie apart; the second cache is `cache_speed` times as fast as memory. A
-    multiprocessor has so many `registers`, and a thread of a product `thread_registers` besides its sums.
+    Its `architecture` is what its maker calls sm_90; those from `float8_from` on convert floats of eight bits, those
+    from `float8_products_from` on multiply them, and those from `maps_from` on copy blocks of matrices, for products
+    of `mapped_rows` or more on `mapped_warps` or several times as many. `shared_bytes` is the fast memory of a
+    multiprocessor, `cache_bytes` the second cache. A launch in a graph takes `launch_ns`, a program alone on its
+    multiprocessor so long at least, `program_ns`; a step of a loop of loads takes `step_ns`, and a multiply-add of a
+    thread that waits for none `multiply_ns`, `across_times` as long where columns of a factor lie apart; the second
+    cache is `cache_speed` times as fast as memory. A multiprocessor has so many `registers`, and a thread of a
+    product `thread_registers` besides its sums.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,
     where it is read several times and the second cache holds those of all programs then; `block_lanes` of loops inside
     each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
     `column_rows` of each, or fewer with more of each, down to `fewest_columns`; up to `short_sums` rows of them are
-    added up one by one. A thread has about `thread_lanes` of them. A strip of a long sum has `strip_points`.
+    added up one by one, or up to `splits`, where columns fill all multiprocessors. A thread has about `thread_lanes`
+    of them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most, each
     of which takes `strip_ns` more to add up.
-    Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, of four, and
-    of eight.
+    Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of one that are multiplied as such, of
+    four that are rounded, of four, and of eight.
     With `thirds`, factors of four bytes are multiplied as sums of three of two bytes, in `third_blocks`, where that is
     quicker and there are sums enough for it to be as near: products take `third_times` as long as of factors of two
     bytes, and `third_step_ns` and `third_multiply_ns` instead of those above.
@@ -66,6 +68,7 @@ class Gpu:
 
     architecture: int = 90
     float8_from: int = 89
+    float8_products_from: int = 90
     maps_from: int = 90
     mapped_rows: int = 64
     mapped_warps: int = 4
@@ -111,6 +114,12 @@ class Gpu:
         (32, 32, 64, 4, 4),
         (16, 32, 64, 2, 4),
         (16, 16, 64, 1, 4),
+    )
+    float8_blocks: tuple[BlockShape, ...] = (
+        (128, 128, 128, 8, 4),
+        (64, 128, 128, 4, 4),
+        (64, 64, 128, 4, 4),
+        (64, 32, 128, 4, 4),
     )
     tf32_blocks: tuple[BlockShape, ...] = (
         (128, 256, 32, 8, 3),
@@ -199,6 +208,11 @@ class Gpu:
     def reads_float8(self) -> bool:
         """Do lanes convert floats of eight bits?"""
         return self.architecture >= self.float8_from
+
+    @property
+    def multiplies_float8(self) -> bool:
+        """Do units multiply floats of eight bits, though they add with fewer digits?"""
+        return self.architecture >= self.float8_products_from
 
     @property
     def copies_blocks(self) -> bool:

@@ -22,6 +22,8 @@ from weft.backends.cuda.tensor_map_parameters import MapParameters, encoded
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
 _WORD = 8
+#: So many kernels run at the same time at most: few fill a GPU, and a graph in which many wait for nothing begins late.
+_AT_ONCE = 16
 #: Values on their way to the GPU have so many bytes, and room for so many runs at least.
 _SLOT_BYTES, _FEWEST = 1 << 16, 4
 
@@ -44,7 +46,7 @@ class Graph:
         gpu = _gpu_of(list(blocks.values())) or self._gpu(0)
         given = _Given.of(gpu, self.calls)
         with gpu.lock, gpu.current:
-            run = _instantiated(gpu, self._nodes(gpu, blocks, given), waits(self._touched(blocks)))
+            run = _instantiated(gpu, self._nodes(gpu, blocks, given), waits(self._touched(blocks), _AT_ONCE))
         gpu.released(run, partial(_destroy, gpu, run.handle))
         launch = run.launcher(gpu, (blocks, given))
         return partial(given.run, launch) if given.names else launch

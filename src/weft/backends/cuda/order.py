@@ -29,14 +29,17 @@ class _LastUses:
     readers: list[int] = field(default_factory=list)
 
 
-def waits(kernels: Sequence[TouchedBytes]) -> list[tuple[int, ...]]:
-    """For each of some kernels, in order, those before it that it waits for; none that these wait for anyway."""
+def waits(kernels: Sequence[TouchedBytes], at_once: int) -> list[tuple[int, ...]]:
+    """For each of some kernels, in order, those before it that it waits for; none that these wait for anyway.
+
+    So many run `at_once` at most: each waits for the one that comes so many before it.
+    """
     spans = sorted({one for kernel in kernels for one in (*kernel.reads, *kernel.writes) if one[0] < one[1]})
     beside = _overlapping(spans)
     uses = {one: _LastUses() for one in spans}
     found, behind = list[tuple[int, ...]](), list[int]()  # of each kernel all that it is behind, a bit each
     for at, kernel in enumerate(kernels):
-        before = set[int]()
+        before = {at - at_once} if at >= at_once else set[int]()
         for span in (one for one in (*kernel.reads, *kernel.writes) if one in uses):
             before.update(use.writer for other in beside[span] if (use := uses[other]).writer is not None)
         for span in (one for one in kernel.writes if one in uses):

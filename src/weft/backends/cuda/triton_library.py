@@ -8,7 +8,7 @@ where an operand is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from weft.ops import OPS
 from weft.ops.dtypes import limits
@@ -16,6 +16,20 @@ from weft.ops.dtypes import limits
 _FLOATS, _SIGNED, _UNSIGNED = ("float32", "float64"), ("int64",), ("uint64",)
 _NUMBERS = (*_FLOATS, *_SIGNED, *_UNSIGNED)
 _NAN = "propagate_nan=tl.PropagateNan.ALL"
+
+#: erf(x) / x - 1 as a polynomial of x², where x is small, and log₂(1 - erf(x)) as one of x, where it is not.
+_ERF_NEAR_0 = (-6.31512573e-4, 5.05109416e-3, -2.68025473e-2, 1.12827174e-1, -3.76125718e-1, 1.28379160e-1)
+_LOG2_OF_ERFC = (
+    *(-2.88794538e-5, 6.09073615e-4, -5.93301193e-3, 3.60207650e-2),
+    *(-1.55882872e-1, -9.14022352e-1, -1.62940231, 2.22898574e-4),
+)
+
+
+def _horner(name: str, x: str, factors: Sequence[float]) -> list[str]:
+    """The lines that compute a polynomial, its highest power first."""
+    first, *others = factors
+    return [f"{name} = tl.full((), {first}, tl.float32)", *(f"{name} = tl.fma({name}, {x}, {one})" for one in others)]
+
 
 #: By name and types: the parameters, and the lines of a function; {t} stands for the type.
 _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
@@ -62,6 +76,20 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("sqrt", ("float32",), "x", ("return tl.sqrt_rn(x)",)),
     ("sqrt", ("float64",), "x", ("return libdevice.sqrt(x)",)),
     ("recip_sqrt", _FLOATS, "x", ("return weft_recip_{t}(weft_sqrt_{t}(x))",)),
+    ("erf", ("float64",), "x", ("return libdevice.erf(x)",)),
+    (
+        "erf",  # as in elementary.h, with exponents of 2
+        ("float32",),
+        "x",
+        (
+            f"size = tl.minimum(tl.abs(x), 4.0, {_NAN})",
+            "square = size * size",
+            *_horner("small", "square", _ERF_NEAR_0),
+            "small = tl.fma(small, size, size)",
+            *_horner("large", "size", _LOG2_OF_ERFC),
+            "return libdevice.copysign(tl.where(size < 0.85, small, 1.0 - tl.exp2(large)), x)",
+        ),
+    ),
     (
         "sigmoid",
         _FLOATS,

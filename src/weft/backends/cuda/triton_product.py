@@ -32,8 +32,9 @@ from weft.loops.walk import Loop
 from weft.ops import Scalar
 from weft.ops.dtypes import is_float
 
-#: The types that tensor cores multiply without rounding their products, and what others that are stored become there.
-_MULTIPLIED = {"bfloat16": "bfloat16", "float16": "float16", "float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16"}
+_FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+#: The types that tensor cores multiply without rounding their products, and those that are stored that they hold.
+_MULTIPLIED = {"float16": {"float16", *_FLOAT8}, "bfloat16": {"bfloat16", *_FLOAT8}}
 _BOTH = frozenset([0, 1])
 WriteBlock: TypeAlias = "Callable[[Sequence[Stmt], Here], None]"
 Reduce: TypeAlias = "Callable[[str, int | None, str, str], str]"
@@ -300,6 +301,8 @@ class ProductText:
             "float32": f', input_precision="{blocks.precision}"',
             "float64": ", out_dtype=tl.float64",
         }.get(dtype, "")
+        if blocks.precision == "float8":
+            precision = f", max_num_imprecise_acc={blocks.sums}"
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
@@ -342,7 +345,8 @@ class ProductText:
             masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
             here = Here({**known, **indices}, masks, sizes)
             here = replace(here, masks=(*masks, *self._tests(here)))
-            found.append(self._factor(factor, multiplied(parts), here, axis))
+            dtype = dtype_of(stored_factor(factor)) if blocks.precision == "float8" else multiplied(parts)
+            found.append(self._factor(factor, dtype, here, axis))
         return found
 
     def _mapped(self, known: Mapping[str, LaneValue], start: str) -> list[str]:
@@ -460,9 +464,9 @@ class ProductText:
 
 
 def multiplied(parts: Parts) -> str:
-    """The type in which a product's factors are multiplied: that in which both are stored, if nothing is lost."""
-    kept = {_MULTIPLIED.get(dtype_of(stored_factor(one)), "") for one in parts.factors}
-    return kept.pop() if len(kept) == 1 and "" not in kept else parts.total.dtype
+    """The type in which a product's factors are multiplied: one that holds both as they are stored, if there is."""
+    stored = {dtype_of(stored_factor(one)) for one in parts.factors}
+    return next((one for one, held in _MULTIPLIED.items() if stored <= held), parts.total.dtype)
 
 
 def stored_factor(factor: Scalar) -> Scalar:

@@ -177,6 +177,8 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Multiplying]:
     width, step = product_width(parts), gpu.step_ns
     if width == 8:
         yield _Multiplying("ieee", _light(gpu.double_blocks, parts, gpu), gpu.double_flops_per_s, step)
+    elif tf32 and _is_of_eight_bits(parts, gpu):
+        yield _Multiplying("float8", _in_parts(gpu.float8_blocks, parts, gpu), gpu.tensor_flops_per_s, step)
     elif width < 4:
         yield _Multiplying("tf32" if tf32 else "ieee", _narrow(parts, gpu), gpu.tensor_flops_per_s, step)
     elif tf32:
@@ -192,6 +194,14 @@ def _ways(parts: Parts, gpu: Gpu, tf32: bool) -> Iterator[_Multiplying]:
             shapes, speed = _in_parts(gpu.third_blocks, parts, gpu), gpu.tensor_flops_per_s / gpu.third_times
             step, multiply = gpu.third_step_ns, gpu.third_multiply_ns
             yield _Multiplying("thirds", shapes, speed, step, multiply, gpu.program_ns, totals=2, evenly=False)
+
+
+def _is_of_eight_bits(parts: Parts, gpu: Gpu) -> bool:
+    """Do units multiply a product's factors as floats of eight bits? They take both with sums side by side."""
+    every = [(factor, one.sums) for one in every_sum(parts) for factor in one.factors]
+    whole = all(sums and _points(sums) % (2 * SMALLEST_BLOCK) == 0 for _, sums in every)
+    along = whole and all(stride_of(read, sums[-1][0]) == 1 for factor, sums in every for read in reads(factor))
+    return along and gpu.multiplies_float8 and all(_bytes(factor) == 1 for factor, _ in every)
 
 
 def _holding(way: _Multiplying, held: int, gpu: Gpu) -> _Multiplying:

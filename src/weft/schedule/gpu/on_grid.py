@@ -151,7 +151,9 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
     """Loops around others: rows in lanes, or columns."""
     longest = max((prod(size for _, size in loops) for loops in _inner(body)), default=1)
     columns = columns_of(chain, body)
-    if columns is not None and longest <= gpu.short_sums and effects(body).buffers.isdisjoint(own):
+    points = prod(size for _, size in chain)
+    short = gpu.splits if points >= gpu.point_lanes * gpu.multiprocessors else gpu.short_sums
+    if columns is not None and longest <= short and effects(body).buffers.isdisjoint(own):
         return _pointwise(chain, body, gpu)
     if columns is not None:
         name, size = columns
@@ -169,7 +171,7 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
         if _passes(body) > 1 and 4 * longest * gpu.multiprocessors <= gpu.cache_bytes:
             part, most = gpu.row_lanes, gpu.most_warps
         row = part
-    many, points = max(1, gpu.point_lanes // row), prod(size for _, size in chain)
+    many = max(1, gpu.point_lanes // row)
     while many > 1 and points < many * gpu.programs:
         many //= 2
     many = min(many, _power(points))
