@@ -5,10 +5,10 @@
     python bench/scaling.py --quick          fewer sizes and rounds
 
 A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
-operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores; a call of a
-kernel is added. Steps take turns, and the best round of each counts. `took / predicted` is about 1 where nothing else
-matters. Where it is above 2, or below a half, the kernel that is farthest off is named, timed alone: what it took, and
-what was predicted for it.
+operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores: of bytes, that
+of the cache that holds what all kernels touch. A call of a kernel is added. Steps take turns, and the best round of
+each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the kernel
+that is farthest off is named, timed alone: what it took, and what was predicted for it.
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot.
 """
@@ -99,8 +99,12 @@ def points(models: Sequence[str], quick: bool) -> Iterator[tuple[str, Sizes]]:
 
 
 def predicted(costs: Sequence[Cost], machine: wf.Machine) -> list[float]:
-    """The seconds of each kernel, by its operations or its bytes, and of its call."""
-    return [roofline(one, machine) + 1e-9 * machine.call_ns for one in costs]
+    """The seconds of each kernel, by its operations or its bytes, and of its call.
+
+    What a kernel touches lies where all that the others touch meanwhile leaves it.
+    """
+    held = sum(one.footprint for one in costs)
+    return [roofline(one, machine, held) + 1e-9 * machine.call_ns for one in costs]
 
 
 def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine) -> list[Figure]:
@@ -144,7 +148,7 @@ def explained(step: Any, each: Sequence[float], machine: wf.Machine) -> str:
 
 def table(figures: Sequence[Figure], machine: wf.Machine) -> Table:
     speeds = f"{machine.cores * machine.flops_per_s * 1e-9:.0f} GF/s, {machine.bytes_per_s * 1e-9:.0f} GB/s"
-    grid = Table(title=f"µs a training step; {machine.cores} cores, {speeds}, near caches {_near(machine)} GB/s")
+    grid = Table(title=f"µs a training step; {machine.cores} cores, {speeds}, caches {_cached(machine)} GB/s")
     for heading in ("", "width", "depth", "batch", "kernels", "MFlop", "MB", "took", "predicted", "took / predicted"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for _, run in groupby(figures, lambda one: (one.sizes.model, one.along)):
@@ -157,8 +161,9 @@ def table(figures: Sequence[Figure], machine: wf.Machine) -> Table:
     return grid
 
 
-def _near(machine: wf.Machine) -> str:
-    return f"{machine.cores * machine.cached_bytes_per_s * 1e-9:.0f}"
+def _cached(machine: wf.Machine) -> str:
+    speeds = machine.cached_bytes_per_s, machine.last_cached_bytes_per_s
+    return " and ".join(f"{machine.cores * one * 1e-9:.0f}" for one in speeds)
 
 
 def write(path: Path, figures: Sequence[Figure], machine: wf.Machine) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines
 from weft.backends.cc.looking import LookingTiles
-from weft.backends.cc.tiles import Tiles
+from weft.backends.cc.packing import PackedTiles
 from weft.loops import Buffer, Read
 from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import points
@@ -25,7 +25,7 @@ class Beside:
     it reads, and whether that is packed for it."""
 
     at: int
-    tiles: Tiles
+    tiles: PackedTiles
     kernel: str
     pack: str
     panel: str
@@ -57,7 +57,7 @@ class TilesBeside(LookingTiles):
         found = list[Beside]()
         kernels, packs, panels = ({key: name} for key, name in self._first(self))
         for at, parts in enumerate(joint_sums(self.parts)[0], 1):
-            tiles = Tiles(f"{self.name}_beside{at}", parts, self.tile, self.writer)
+            tiles = PackedTiles(f"{self.name}_beside{at}", parts, self.tile, self.writer)
             (kernel, name), (pack, _), (panel, _) = self._first(tiles)
             packed = bool(self.tile.panel) and panel not in panels
             own = panels.setdefault(panel, f"panel_{at}")
@@ -65,7 +65,7 @@ class TilesBeside(LookingTiles):
         return found
 
     @staticmethod
-    def _first(tiles: Tiles) -> list[tuple[Hashable, str]]:
+    def _first(tiles: PackedTiles) -> list[tuple[Hashable, str]]:
         """What tells micro-kernels, packing and panels from those of other sums, and what they are called."""
         rows, columns, sums = tiles.parts.factors[0], tiles.parts.factors[1], tiles.parts.sums
         read = [rows] if tiles.tile.panel else [rows, columns]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, nested, simd
-from weft.backends.cc.tiles import ANY, Parameters, Tiles
+from weft.backends.cc.packing import PackedTiles
+from weft.backends.cc.tiles import ANY, Parameters
 from weft.loops import Read
 from weft.loops.nests import stride_of
 
 
 @dataclass(frozen=True, slots=True)
-class LookingTiles(Tiles):
+class LookingTiles(PackedTiles):
     """The functions of a product in tiles, and those that look through its factors."""
 
     def functions(self) -> Lines:
         looks = [*self._look_through_rows(), *self._look_through_columns()] if self.ops.asks else []
-        return [*Tiles.functions(self), *looks]
+        return [*PackedTiles.functions(self), *looks]
 
     def _look_through_rows(self) -> Lines:
         """The function that adds up some rows, so that the sum is a number where all terms of these are."""

@@ -1,4 +1,4 @@
-"""Micro-kernels of contractions in C: functions that accumulate a tile in registers, and pack columns into a panel.
+"""Micro-kernels of contractions in C: functions that accumulate a tile in registers.
 
 A micro-kernel is written for whole tiles and for those at the edges, with fused multiply-adds. The last vector of the
 columns overlaps the one before it, so that it ends with them: nothing outside of a buffer is read.
@@ -12,15 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.c_family.types import c_type
-from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, simd, unrolled
+from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, nested, unrolled
 from weft.backends.cc.semirings import VectorOps
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
-from weft.loops.nests import stride_of
-from weft.loops.product_legality import lies_along
+from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
+from weft.ops.dtypes import is_float
 
 if TYPE_CHECKING:
     from weft.backends.cc.emit import KernelWriter
@@ -61,7 +61,7 @@ ANY = TileSize("rows", "columns", "vectors")
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The functions of a product in tiles, and their names."""
+    """The functions of a product's tiles, and their names."""
 
     name: str
     parts: Parts
@@ -100,14 +100,6 @@ class Tiles:
 
     # Functions
 
-    def functions(self) -> Lines:
-        """The functions of tiles and of a panel."""
-        return [*self.sizes(), *self.of_tiles(), *self.of_panels()]
-
-    def of_panels(self) -> Lines:
-        """Those that pack columns, and rows."""
-        return (self._pack() if self.tile.panel else []) + (self._pack_rows() if self.tile.strips else [])
-
     @property
     def wide(self) -> int:
         """How many columns a whole tile has."""
@@ -145,10 +137,11 @@ class Tiles:
     def _tile(self, extent: TileSize) -> Lines:
         """Rows broadcast, times vectors of columns."""
         wide, vectors = f"{self.name}_wide", extent.vectors
-        start = "panel" if self.tile.panel else f"&{self._value(self.columns)}"
+        start, kept = "panel" if self.tile.panel else f"&{self._value(self.columns)}", self.ops.function("kept")
 
         def loaded(v: str) -> Lines:
-            return [f"right[{v}] = *(const {self.vector} *)({start} + {self._offset(v, extent)});"]
+            vector = f"*(const {self.vector} *)({start} + {self._offset(v, extent)})"
+            return [f"right[{v}] = {f'{kept}({vector})' if self._fused else vector};"]
 
         def done(r: str, v: str) -> Lines:
             stored = f"{self._stored} + {r} * {wide} + {self._offset(v, extent)}"
@@ -180,7 +173,13 @@ class Tiles:
 
     def _row_step(self, r: str, vectors: int | str) -> Lines:
         value = f"strip[{r}]" if self.tile.strips else self._value(self.rows, r)
-        return self.ops.row_step(r, value, bool(self.tile.strips) or isinstance(self.rows.factor, Read), vectors)
+        in_memory = bool(self.tile.strips) or isinstance(self.rows.factor, Read)
+        return self.ops.row_step(r, value, in_memory, vectors, self._fused)
+
+    @property
+    def _fused(self) -> bool:
+        """Do several rows take in products of floats?"""
+        return self.tile.rows > 1 and self.ops.ops == SUM_OF_PRODUCTS and is_float(self.ops.dtype)
 
     def _dot(self, extent: TileSize) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
@@ -301,96 +300,6 @@ class Tiles:
         exact = [f"const bool exact = {'true' if extent is ANY else 'false'};"] if self.ops.asks else []
         body = self._dot(extent) if self.tile.dot else self._tile(extent)
         return [head, "{", *indented(["WEFT_CONTRACT", *exact, *body]), "}"]
-
-    def _pack(self) -> Lines:
-        """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros."""
-        side, wide = self.columns, f"{self.name}_wide"
-        assert side.loop is not None
-        given = [*self._memory([side.factor]), *self._loops([side.factor])]
-        given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
-        if self.tile.panel == "transposed":
-            body = self._transposed(side)
-        else:
-            body = [*self._row_copied(side), f"panel += {wide};"]
-            body = self._summing(body)
-        text = ", ".join(f"{kind} {name}" for kind, name in given)
-        return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
-
-    def packed_from(self) -> list[str]:
-        """What packing columns is given of them, by name."""
-        return [name for of in (self._memory, self._loops) for _, name in of([self.columns.factor])]
-
-    def _row_copied(self, side: Side) -> Lines:
-        """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
-        assert side.loop is not None
-        wide, one_by_one = f"{self.name}_wide", [f"panel[c] = {self._value(side, 'c')};"]
-        count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
-        whole = [simd(), *loop("c", "0", wide, one_by_one)]
-        if lies_along(side.factor, side.loop, self.parts.total.dtype):
-            whole = unrolled("v", self.tile.vectors, lambda v: [self._vector_copied(side, f"{v} * {self.name}_lanes")])
-        if self.widths == ["wide"]:
-            return whole
-        part = [simd(), *loop("c", "0", count, one_by_one), *loop("c", count, wide, ["panel[c] = 0;"])]
-        if len(self.widths) == 1:
-            return part
-        return [f"if (columns == {wide}) {{", *indented(whole), "} else {", *indented(part), "}"]
-
-    def _vector_copied(self, side: Side, at: str) -> str:
-        return f"*({self.vector} *)(panel + {at}) = *(const {self.vector} *)&{self._value(side, at)};"
-
-    def _transposed(self, side: Side) -> Lines:
-        """Columns into a panel, as many of the last sums at once as lie one after another in each column."""
-        assert side.loop is not None
-        assert isinstance(side.factor, Read)
-        outer, run = list(self.parts.sums), list[Loop]()
-        while outer and stride_of(side.factor, outer[-1][0]) == points(run):
-            run.insert(0, outer.pop())
-        first, depth = dict.fromkeys((name for name, _ in run), "0"), str(points(run))
-        if self.tile.block and not outer:
-            first[run[0][0]], depth = "sums_from", f"((sums_to - sums_from) * {points(run[1:])})"
-        source = self.writer.calling({**first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
-        wide, transpose = f"{self.name}_wide", f"weft_transpose_{self.parts.total.dtype}"
-        lines = [
-            f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
-            f"panel += {depth} * {wide};",
-        ]
-        return self._summing(lines, outer) if outer else lines
-
-    def _pack_rows(self) -> Lines:
-        """The function that packs rows into strips, as many rows as a tile has in each: sum after sum."""
-        side = self.rows
-        given = [*self._memory([side.factor]), *self._loops([side.factor]), ("int64_t", "rows"), ("int64_t", "depth")]
-        given += [(f"{self.scalar} *restrict", "strip"), *self._range()]
-        text = ", ".join(f"{kind} {name}" for kind, name in given)
-        head = f"static WEFT_APART void {self.name}_pack_rows({text})"
-        body = self._packed_along_sums() if self.tile.strips == "transposed" else self._packed_sum_by_sum()
-        return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *body]), "}"]
-
-    def _packed_along_sums(self) -> Lines:
-        """Row by row, as they lie in memory."""
-        *outer, last = self._loops_over(self.parts.sums)
-        value, count = self._value(self.rows, "at"), f"({last.end} - {last.first})"
-        cell = f"to[({last.name} - {last.first}) * tall] = {value};"
-        inner = [simd(), *loop(last.name, last.first, last.end, [cell]), f"to += {count} * tall;"]
-        begin = f"{self.scalar} *to = strip + at / tall * tall * depth + at % tall;"
-        return loop("at", "0", "rows", [begin, *nested(outer, inner)])
-
-    def _packed_sum_by_sum(self) -> Lines:
-        """All rows of each sum."""
-        side = self.rows
-        whole, rest = (
-            [simd(), *loop("r", "0", count, [f"strip[at * depth + r] = {self._value(side, 'at + r')};"])]
-            for count in ("tall", "rows - at")
-        )
-        body = [
-            "int64_t at = 0;",
-            "for (; at + tall <= rows; at += tall) {",
-            *indented(whole),
-            "}",
-            *rest,
-            "strip += tall;",
-        ]
-        return self._summing(body)
 
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size."""
