@@ -5,7 +5,7 @@
     python bench/scaling.py --quick          fewer sizes and rounds
 
 A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
-operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores: of bytes, that
+operations and bytes of `routine.cost()` and the speeds that compiled code reaches here, on all cores: of bytes, that
 of the cache that holds what all kernels touch. A call of a kernel is added. Steps take turns, and the best round of
 each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the kernel
 that is farthest off is named, timed alone: what it took, and what was predicted for it.
@@ -33,6 +33,8 @@ from rich.progress import track
 from rich.table import Table
 
 import weft as wf
+from weft.backends.cc import Cc
+from weft.runtime.speeds import with_measured_speeds
 from weft.schedule.cost import Cost, assignments, cost, roofline
 
 ROUNDS, QUICK_ROUNDS = 100, 10
@@ -197,7 +199,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("out/scaling.json"), help="(default: %(default)s)")
     arguments = parser.parse_args()
     console = Console(width=140 if not sys.stdout.isatty() else None)
-    machine, rounds = wf.Machine.here().measured(), QUICK_ROUNDS if arguments.quick else ROUNDS
+    machine, rounds = with_measured_speeds(wf.Machine.here(), Cc()), QUICK_ROUNDS if arguments.quick else ROUNDS
     tried = list(points([arguments.only] if arguments.only else [*BASE], arguments.quick))
     figures = measure(tried, rounds, machine)
     console.print(table(figures, machine))
