@@ -5,10 +5,10 @@
     python bench/scaling.py --quick          fewer sizes and rounds
 
 A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
-operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores; a call of a
-kernel is added. Steps take turns, and the best round of each counts. `took / predicted` is about 1 where nothing else
-matters. Where it is above 2, or below a half, the kernel that is farthest off is named, timed alone: what it took, and
-what was predicted for it.
+operations and bytes of `routine.cost()` and the speeds that compiled code reaches here, on all cores: of bytes, that
+of the cache that holds what all kernels touch. A call of a kernel is added. Steps take turns, and the best round of
+each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the kernel
+that is farthest off is named, timed alone: what it took, and what was predicted for it.
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot.
 """
@@ -33,6 +33,8 @@ from rich.progress import track
 from rich.table import Table
 
 import weft as wf
+from weft.backends.cc import Cc
+from weft.runtime.speeds import with_measured_speeds
 from weft.schedule.cost import Cost, assignments, cost, roofline
 
 ROUNDS, QUICK_ROUNDS = 100, 10
@@ -99,8 +101,12 @@ def points(models: Sequence[str], quick: bool) -> Iterator[tuple[str, Sizes]]:
 
 
 def predicted(costs: Sequence[Cost], machine: wf.Machine) -> list[float]:
-    """The seconds of each kernel, by its operations or its bytes, and of its call."""
-    return [roofline(one, machine) + 1e-9 * machine.call_ns for one in costs]
+    """The seconds of each kernel, by its operations or its bytes, and of its call.
+
+    What a kernel touches lies where all that the others touch meanwhile leaves it.
+    """
+    held = sum(one.footprint for one in costs)
+    return [roofline(one, machine, held) + 1e-9 * machine.call_ns for one in costs]
 
 
 def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine) -> list[Figure]:
@@ -144,7 +150,7 @@ def explained(step: Any, each: Sequence[float], machine: wf.Machine) -> str:
 
 def table(figures: Sequence[Figure], machine: wf.Machine) -> Table:
     speeds = f"{machine.cores * machine.flops_per_s * 1e-9:.0f} GF/s, {machine.bytes_per_s * 1e-9:.0f} GB/s"
-    grid = Table(title=f"µs a training step; {machine.cores} cores, {speeds}, near caches {_near(machine)} GB/s")
+    grid = Table(title=f"µs a training step; {machine.cores} cores, {speeds}, caches {_cached(machine)} GB/s")
     for heading in ("", "width", "depth", "batch", "kernels", "MFlop", "MB", "took", "predicted", "took / predicted"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for _, run in groupby(figures, lambda one: (one.sizes.model, one.along)):
@@ -157,8 +163,9 @@ def table(figures: Sequence[Figure], machine: wf.Machine) -> Table:
     return grid
 
 
-def _near(machine: wf.Machine) -> str:
-    return f"{machine.cores * machine.cached_bytes_per_s * 1e-9:.0f}"
+def _cached(machine: wf.Machine) -> str:
+    speeds = machine.cached_bytes_per_s, machine.last_cached_bytes_per_s
+    return " and ".join(f"{machine.cores * one * 1e-9:.0f}" for one in speeds)
 
 
 def write(path: Path, figures: Sequence[Figure], machine: wf.Machine) -> None:
@@ -192,7 +199,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("out/scaling.json"), help="(default: %(default)s)")
     arguments = parser.parse_args()
     console = Console(width=140 if not sys.stdout.isatty() else None)
-    machine, rounds = wf.Machine.here().measured(), QUICK_ROUNDS if arguments.quick else ROUNDS
+    machine, rounds = with_measured_speeds(wf.Machine.here(), Cc()), QUICK_ROUNDS if arguments.quick else ROUNDS
     tried = list(points([arguments.only] if arguments.only else [*BASE], arguments.quick))
     figures = measure(tried, rounds, machine)
     console.print(table(figures, machine))

@@ -293,6 +293,8 @@ def test_what_scaling_predicts_is_held_against_what_it_takes() -> None:
     machine = wf.Machine(cores=2, flops_per_s=1e9, bytes_per_s=1e8, cached_bytes_per_s=1e9, call_ns=100.0)
     costs = [scaling.Cost(flops=4000, read=10), scaling.Cost(flops=1, read=2000, written=2000)]
     assert scaling.predicted(costs, machine) == pytest.approx([2.1e-6, 2.1e-6])
+    last = replace(machine, caches=(8, 16, 8192), last_cached_bytes_per_s=1e6)  # all that both touch lies there
+    assert scaling.predicted(costs, last) == pytest.approx([5.1e-6, 2000.1e-6])
     figures = [scaling.Figure("width", scaling.BASE["mlp"], 1, 1, 1, took, 1.0) for took in (0.4, 0.6, 1.9, 2.1)]
     assert [one.is_off for one in figures] == [True, False, False, True]
     assert scaling.Sizes("mlp", 4, 2, 3).problem().start["w3"].shape == (10, 4)

@@ -68,19 +68,21 @@ def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found = wf.Machine.here().measured()
     assert found.bytes_per_s < found.cached_bytes_per_s
+    assert found.last_cached_bytes_per_s > 0
     assert replace(found, **{one: getattr(wf.Machine(), one) for one in SPEEDS}) == wf.Machine.here()
     monkeypatch.setattr(machine, "_speeds", lambda _: pytest.fail("it was measured again"))
     assert wf.Machine.here().measured() == found
 
 
-SPEEDS = ("flops_per_s", "bytes_per_s", "cached_bytes_per_s")
+SPEEDS = ("flops_per_s", "bytes_per_s", "cached_bytes_per_s", "last_cached_bytes_per_s")
 
 
 def test_costs_are_those_of_the_machine_that_is_asked_about() -> None:
     common = wf.Machine()
     slow = replace(common, bytes_per_s=common.bytes_per_s / 10, call_ns=30.0, wait_ns=1.0, latency_ns=100.0)
-    large = Buffer(0, "large", (1 << 20,), "float32")
-    assert pass_ns(slow, large) == 30.0 + 10 * (pass_ns(common, large) - 15.0)
+    large, huge = (Buffer(0, "large", (size,), "float32") for size in (1 << 20, 1 << 24))
+    assert pass_ns(slow, huge) == 30.0 + 10 * (pass_ns(common, huge) - 15.0)
+    assert pass_ns(slow, large) == 15.0 + pass_ns(common, large)  # the last cache holds it
     assert pass_ns(replace(common, caches=(1 << 15, 1 << 23)), large) < pass_ns(common, large)
     assert waiting_ns(slow, 1, 1, 2) > waiting_ns(common, 1, 1, 2)
 

@@ -16,8 +16,6 @@ import weft as wf
         ({"tile_rows": 0}, "Thresholds.tile_rows is a whole number from 1 to 64, not 0"),
         ({"tile_rows": 65}, "Thresholds.tile_rows is a whole number from 1 to 64, not 65"),
         ({"look_rows": True}, "Thresholds.look_rows is a whole number from 1 to 1048576, not True"),
-        ({"few_rows_vectors": 8}, "Thresholds.few_rows_vectors is a tuple of whole numbers from 1 to 8, not 8"),
-        ({"few_rows_vectors": (9,)}, "Thresholds.few_rows_vectors is a tuple of whole numbers from 1 to 8, not (9,)"),
         ({"joining_share": "much"}, "Thresholds.joining_share is a number above 0, not 'much'"),
         ({"nested_lanes": 65}, "Thresholds.nested_lanes is 65, more than lanes, which is 64"),
         ({"strip_rows_most": 16}, "Thresholds.strip_rows_least is 32, more than strip_rows_most, which is 16"),

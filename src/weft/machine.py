@@ -34,7 +34,7 @@ _NARROW = (("avx512_bf16", 64, "bfloat16"), ("avx512_vnni", 64, "int8"), ("avx_v
 #: and take as long for two narrower ones, which load more; to some a line of the second cache comes meanwhile.
 _FAMILIES: Mapping[tuple[str, ...], Mapping[str, float]] = {
     ("AuthenticAMD", "25"): {"narrow_steps": 1.08, "strided_steps": 0.01, "held_steps": 0.01},
-    ("AuthenticAMD", "26"): {"strided_steps": 2.0, "held_steps": 0.1},
+    ("AuthenticAMD", "26"): {"line_steps": 3.6, "strided_steps": 1.4, "held_steps": 0.1},
 }
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _MEASURED_S = 0.02
@@ -46,7 +46,8 @@ class Machine:
     """A processor; by itself, one core of a common one.
 
     `caches` are bytes, from the one nearest to a core on, in lines of `line_bytes`. `flops_per_s` and `bytes_per_s` are
-    of one core and of memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call
+    of one core and of memory, `cached_bytes_per_s` of what lies in the second cache, `last_cached_bytes_per_s` of what
+    the last one holds. In nanoseconds: `call_ns` to call
     a kernel; `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for,
     `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
     vectors. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps,
@@ -72,6 +73,7 @@ class Machine:
     flops_per_s: float = 5e10
     bytes_per_s: float = 1.5e10
     cached_bytes_per_s: float = 1e11
+    last_cached_bytes_per_s: float = 4e10
     call_ns: float = 15.0
     function_ns: float = 0.57
     wait_ns: float = 0.17
@@ -113,9 +115,16 @@ class Machine:
         """This machine."""
         return _here()
 
-    def transfer_ns(self, size: int) -> float:
-        """What it takes to move so many bytes: between a core and the cache that holds all of them, or memory."""
-        return size / (self.cached_bytes_per_s if size <= self.caches[1] else self.bytes_per_s) * 1e9
+    def transfer_ns(self, size: int, held: int | None = None) -> float:
+        """What it takes to move so many bytes between a core and the cache that holds all of them, or memory; so many
+        are held, if that is not what is moved."""
+        return size / self.bytes_per_s_of(size if held is None else held) * 1e9
+
+    def bytes_per_s_of(self, held: int) -> float:
+        """How many bytes of so many are moved in a second."""
+        if held <= self.caches[1]:
+            return self.cached_bytes_per_s
+        return self.last_cached_bytes_per_s if held <= self.caches[-1] else self.bytes_per_s
 
     def measured(self, trial: Callable[[Machine], Mapping[str, float]] | None = None) -> Machine:
         """The machine with its speeds as they are here; tried once, then found on disk.
@@ -235,11 +244,13 @@ def _word(path: str) -> str:
 
 
 def _speeds(machine: Machine) -> Mapping[str, float]:
-    far, near = (np.ones(size // 4, np.float32) for size in (1 << 26, max(machine.caches[1] // 4, 1 << 12)))
+    sizes = 1 << 26, *(max(size // 4, 1 << 12) for size in (machine.caches[-1], machine.caches[1]))
+    far, last, near = (np.ones(size // 4, np.float32) for size in sizes)
     matrix = np.ones((64, 64), np.float32)  # small enough that one core computes it
     return {
         "flops_per_s": 2 * 64**3 / _seconds(lambda out: np.dot(matrix, matrix, out=out), matrix),
         "bytes_per_s": 2 * far.nbytes / _seconds(lambda to: np.copyto(to, far), far),
+        "last_cached_bytes_per_s": 2 * last.nbytes / _seconds(lambda to: np.copyto(to, last), last),
         "cached_bytes_per_s": 2 * near.nbytes / _seconds(lambda to: np.copyto(to, near), near),
     }
 

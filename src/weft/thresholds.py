@@ -15,15 +15,16 @@ class Thresholds:
 
     **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; where
     `few_tiles` or less do that are taller, it has `tall_tile_rows`. One whose sums are interleaved has
-    `interleaved_vectors`. One of so few rows as `few_rows_vectors` has
-    numbers, the first for one row, has that many vectors. Along sums it has half as many rows times `dot_columns`,
-    `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed. Where their sums
-    do not fit into one panel, `group_tiles` tiles share it before the next block of sums; of several loops over rows,
-    all rows do if they are no more than `group_rows`. Rows that are packed are so for `group_panels` panels,
-    `packed_strips` strips of them at once. Of contractions whose results meet at the same cells `joint_sums` run as one
-    at most (1: none), each for `joint_tiles` tiles of rows before the next. From `look_rows` rows on a tile looks first
-    whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows,
-    columns and sums has work for tiles in every iteration of a loop around it.
+    `interleaved_vectors`. One that has all rows, or loads its columns where
+    they lie, has as many vectors as registers hold, `row_vectors` at most. Along sums it has half as many rows times
+    `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed,
+    `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles` tiles
+    share it before the next block of sums; of several loops over rows, all rows do if they are no more than
+    `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once. Of
+    contractions whose results meet at the same cells `joint_sums` run as one at most (1: none), each for `joint_tiles`
+    tiles of rows before the next. From `look_rows` rows on a tile looks first whether all terms of an extremum are
+    numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows, columns and sums has work for tiles
+    in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
     shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
@@ -61,7 +62,7 @@ class Thresholds:
     interleaved_vectors: int = 4
     tall_tile_rows: int = 10
     few_tiles: int = 4
-    few_rows_vectors: tuple[int, ...] = (8, 4, 3, 3)
+    row_vectors: int = 16
     dot_columns: int = 4
     dot_row_columns: int = 8
     packed_tiles: int = 4
@@ -69,6 +70,7 @@ class Thresholds:
     group_rows: int = 1024
     group_panels: int = 8
     packed_strips: int = 8
+    panels_at_once: int = 4
     joint_sums: int = 4
     joint_tiles: int = 16
     look_rows: int = 5
@@ -129,11 +131,11 @@ _MOST = {
     "tall_tile_rows": 64,
     "tile_vectors": 8,
     "interleaved_vectors": 8,
-    "few_rows_vectors": 8,
+    "row_vectors": 64,
     "dot_columns": 64,
     "dot_row_columns": 64,
 }
-_MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
+_MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "panels_at_once": 1024, "look_tiles": 1024}
 _MOST |= {"joint_sums": 16, "joint_tiles": 1024}
 _MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.
@@ -149,9 +151,6 @@ _ORDERED = (
 def _refused(name: str, value: object, default: object) -> str | None:
     """What a threshold takes, if a value is not that."""
     least, most = _LEAST.get(name, 1), _MOST.get(name, 1 << 20)
-    if isinstance(default, tuple):
-        fits = isinstance(value, tuple) and all(_is_count(one, least, most) for one in value)
-        return None if fits else f"a tuple of whole numbers from {least} to {most}"
     if isinstance(default, float):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return None if number and value > 0 else "a number above 0"  # type: ignore[operator]

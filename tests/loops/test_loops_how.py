@@ -41,6 +41,7 @@ def tiles(draw: st.DrawFn) -> Tile:
         packed=draw(NUMBERS) if strips else 1,
         group=group,
         panels=draw(NUMBERS) if group else 1,
+        at_once=draw(NUMBERS) if panel else 1,
         looks=draw(st.integers(0, 9)),
     )
 

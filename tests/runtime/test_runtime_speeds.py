@@ -12,7 +12,7 @@ from weft.backends.interp import Interp
 from weft.loops import Parallel, Product
 from weft.runtime import speeds
 
-SPEEDS = ("flops_per_s", "bytes_per_s", "cached_bytes_per_s")
+SPEEDS = ("flops_per_s", "bytes_per_s", "cached_bytes_per_s", "last_cached_bytes_per_s")
 
 
 class Refusing:

@@ -160,8 +160,9 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
         strips=strips,
         packed=draw(pick([1, 3])) if strips else 1,
         group=draw(pick([0, 1, 3])),
-        panels=draw(pick([1, 3])) if strips else 1,
+        panels=draw(pick([1, 3])),
         looks=draw(pick([0, 1, 3])),
+        at_once=draw(pick([1, 1, 2, 3])),
     )
     found = replace(staged, what=replace(staged.what, tile=tile))
     return staged if unfit(found) else found

@@ -174,6 +174,12 @@ def test_a_machine_is_as_slow_as_its_slower_half() -> None:
     assert roofline(Cost(flops=200, read=25, written=5), machine) == 3.0
     assert roofline(Cost(read=10, written=5), machine) == 0.75
     assert roofline(Cost(flops=200), replace(machine, cores=4)) == 0.5
+    last = replace(machine, caches=(4, 8, 16), last_cached_bytes_per_s=15.0)
+    assert roofline(Cost(read=10, written=5), last) == 1.0
+    assert roofline(Cost(read=10, written=5), replace(last, cores=3)) == 0.25  # a part of it is near each core
+    assert roofline(Cost(read=8), last) == 0.4
+    assert roofline(Cost(read=8), last, held=16) == 8 / 15
+    assert roofline(Cost(read=8), last, held=17) == 0.8
     assert roofline(Cost(flops=200), Machine.here()) > 0
 
 

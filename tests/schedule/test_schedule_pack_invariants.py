@@ -108,11 +108,12 @@ product of left i; right j; sums k:
                 s = s + (a[k, i] * b[k, j])
             c[i, j] = s"""
 COPIED = """\
-for i_3 in range(4):
-    for k_2 in range(1000):
-        for i_5 in range(5):
-            for i_4 in range(8):
-                a_packed[5*i_3 + i_5, k_2, i_4] = a[k_2, 40*i_3 + 8*i_5 + i_4]
+for k_3 in range(20):
+    for i_3 in range(4):
+        for k_2 in range(50):
+            for i_5 in range(5):
+                for i_4 in range(8):
+                    a_packed[5*i_3 + i_5, 50*k_3 + k_2, i_4] = a[50*k_3 + k_2, 40*i_3 + 8*i_5 + i_4]
 product of left i_2, i; right j; sums k:
     for i_2 in range(20):
         for i in range(8):
@@ -123,15 +124,17 @@ product of left i_2, i; right j; sums k:
                 c[8*i_2 + i, j] = s"""
 
 
-def rows_and_columns(rows: int, columns: int) -> tuple[str, tuple[Buffer, ...]]:
-    shapes = {"a": (1000, rows), "b": (1000, columns), "c": (rows, columns)}
+def rows_and_columns(rows: int, columns: int, sums: int = 1000) -> tuple[str, tuple[Buffer, ...]]:
+    shapes = {"a": (sums, rows), "b": (sums, columns), "c": (rows, columns)}
     buffers = tuple(Buffer(at, name, shape, "float32") for at, (name, shape) in enumerate(shapes.items()))
-    return ROWS.format(rows=rows, columns=columns), buffers
+    return ROWS.format(rows=rows, columns=columns).replace("1000", str(sums)), buffers
 
 
 def test_rows_that_many_columns_would_pack_again_are_copied_once() -> None:
     text, buffers = rows_and_columns(160, 300)
     assert packed(text, *buffers) == COPIED
+    text, buffers = rows_and_columns(160, 300, sums=997)  # which no block of sums divides
+    assert packed(text, *buffers).startswith("for i_3 in range(4):\n    for k_2 in range(997):\n        for i_5 in")
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(160, 250), (163, 300), (40, 300)])

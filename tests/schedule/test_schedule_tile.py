@@ -60,20 +60,20 @@ product of left i; right j; sums k:
             c[i, j] = t"""
     staged = contraction("ik;kj=>ij", i=64, j=80, k=100)
     assert show(Program((staged,))) == before
-    told = "sums k in tiles of 8 rows by 2 vectors of 16, parts of 50, then along columns on vectors:"
+    told = "sums k in tiles of 8 rows by 3 vectors of 16, parts of 50, then along columns on vectors:"
     assert show(check(Program(tiled([staged])))) == before.replace("sums k:", told)
-    told = "sums k in tiles of 4 rows by 3 vectors of 16, parts of 50, then along columns on vectors:"
-    assert show(check(Program(tiled([staged], asking(rows=4, vectors=3))))) == before.replace("sums k:", told)
+    told = "sums k in tiles of 4 rows by 2 vectors of 16, parts of 50, then along columns on vectors:"
+    assert show(check(Program(tiled([staged], asking(rows=4, vectors=2))))) == before.replace("sums k:", told)
 
 
-TILES = "in tiles of 8 rows by 2 vectors of 16"
+TILES, WIDE = "in tiles of 8 rows by 2 vectors of 16", "in tiles of 8 rows by 3 vectors of 16"
 DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
 
 
 @pytest.mark.parametrize(
     ("text", "sizes", "head"),
     [
-        ("ik;kj=>ij", (64, 80, 48), f"left i; right j; sums k {TILES}, then along columns on vectors"),
+        ("ik;kj=>ij", (64, 80, 48), f"left i; right j; sums k {WIDE}, then along columns on vectors"),
         ("ik;jk=>ij", (64, 80, 48), f"left i; right j; sums k {TILES}, transposed panels, then along"),
         ("ik;jk=>ij", (3, 2, 480), f"left j; right i; sums k {DOTS}, parts of 60, then along"),
         ("ki;kj=>ji", (64, 80, 48), f"left j; right i; sums k {TILES}, then along columns on vectors"),
@@ -82,8 +82,8 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
             (64, 80, 12000),
             f"{TILES}, transposed panels of 4000, groups of 32 tiles, parts of 64 by 14, then",
         ),
-        ("ilk;klj=>ij", (64, 80, 5, 9), f"sums l, k {TILES}, unrolled, then along columns on vectors"),
-        ("ikl;klj=>ij", (64, 80, 9, 5), f"{TILES}, then along columns on vectors, loops collapsed by 1 and 1 and 2"),
+        ("ilk;klj=>ij", (64, 80, 5, 9), f"sums l, k {WIDE}, unrolled, then along columns on vectors"),
+        ("ikl;klj=>ij", (64, 80, 9, 5), f"{WIDE}, then along columns on vectors, loops collapsed by 1 and 1 and 2"),
         ("jik;kl=>ijl", (64, 80, 48, 32), f"left j, i; right l; sums k {TILES}, then along columns on vectors:"),
         ("jik;kl=>jil", (64, 80, 48, 32), f"{TILES}, then along columns on vectors, loops collapsed by 2 and"),
         (
@@ -100,8 +100,8 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
         ("kil;klj=>ij", (64, 80, 16, 784), f"{TILES}, copied panels of 4, groups of 32 tiles, parts of 64 by 14"),
         ("hik;jk=>ihj", (64, 80, 12000, 0, 3), f"left h, i; right j; sums k {TILES}, transposed panels of 4000, parts"),
         ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 1 row by 5 vectors of 16, then along columns on vectors"),
-        ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 9 rows by 2 vectors of 16, then along columns on vectors"),
-        ("ik;kj=>ij", (41, 80, 48), "sums k in tiles of 7 rows by 2 vectors of 16, then along columns on vectors"),
+        ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 9 rows by 3 vectors of 16, then along columns on vectors"),
+        ("ik;kj=>ij", (41, 80, 48), "sums k in tiles of 7 rows by 3 vectors of 16, then along columns on vectors"),
     ],
 )
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
@@ -136,6 +136,7 @@ def test_tiles_are_no_larger_than_the_stack_can_bear(rows: int, vectors: int) ->
 
 
 PLAIN = Tile(4, 2, 16)
+TOGETHER = "panels are packed together if they are copied, of one sum, and not in blocks of it for all rows"
 PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, panels=2)
 
 
@@ -150,8 +151,11 @@ PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, pane
         ("ki;kj=>ij", replace(PLAIN, strips="copied"), "rows are packed where columns are, for a group of tiles"),
         ("ki;kj=>ij", replace(PACKED, group=0), "rows are packed where columns are, for a group of tiles"),
         ("ki;kj=>ij", replace(PACKED, strips="folded"), "rows are packed where columns are, for a group of tiles"),
-        ("ki;kj=>ij", replace(PLAIN, panels=2), "panels follow each other where rows are packed"),
-        ("ki;kj=>ij", replace(PACKED, packed=0), "panels follow each other where rows are packed"),
+        ("ki;kj=>ij", replace(PLAIN, panels=2), "panels follow each other for a group of tiles"),
+        ("ki;kj=>ij", replace(PACKED, packed=0), "strips are packed together where rows are packed"),
+        ("ki;kj=>ij", replace(PLAIN, at_once=2), TOGETHER),
+        ("ik;jk=>ij", replace(PLAIN, panel="transposed", at_once=2), TOGETHER),
+        ("ki;kj=>ij", replace(PACKED, at_once=0), TOGETHER),
         (
             "ki;kj=>ij",
             replace(PLAIN, group=2),
@@ -308,13 +312,13 @@ def test_factors_that_do_not_commute_keep_their_places() -> None:
 @pytest.mark.parametrize(
     ("facts", "shape"),
     [
-        ({"vector_bytes": 64, "registers": 32}, (8, 2, 16)),
+        ({"vector_bytes": 64, "registers": 32}, (8, 3, 16)),
         ({"vector_bytes": 32, "registers": 16}, (6, 2, 8)),
         ({"vector_bytes": 16, "registers": 16}, (6, 2, 4)),
-        ({"vector_bytes": 16, "registers": 32}, (8, 2, 4)),
+        ({"vector_bytes": 16, "registers": 32}, (8, 3, 4)),
         ({"vector_bytes": 64, "registers": 8}, (2, 2, 16)),
-        ({"vector_bytes": 256, "registers": 1}, (1, 2, 16)),
-        ({"vector_bytes": 24, "registers": 32}, (8, 2, 4)),
+        ({"vector_bytes": 256, "registers": 1}, (1, 1, 16)),
+        ({"vector_bytes": 24, "registers": 32}, (8, 3, 4)),
     ],
 )
 def test_tiles_are_as_large_as_the_machine_s_registers(facts: dict[str, float], shape: tuple[int, ...]) -> None:
@@ -332,8 +336,8 @@ def test_tiles_are_as_large_as_the_machine_s_registers(facts: dict[str, float], 
         (55, (6, 4, 8)),
         (64, (8, 2, 16)),
         (28, (8, 2, 16)),  # its last vector is more than half full
-        (1000, (8, 2, 16)),  # half a vector of so many is not worth narrower ones
-        (40, (6, 4, 8)),
+        (1000, (8, 3, 16)),  # half a vector of so many is not worth narrower ones
+        (40, (6, 3, 8)),
     ],
 )
 def test_vectors_are_narrow_where_the_last_wide_one_would_be_half_empty(columns: int, shape: tuple[int, ...]) -> None:
@@ -344,8 +348,57 @@ def test_vectors_are_narrow_where_the_last_wide_one_would_be_half_empty(columns:
     assert shape_of(staged, DEFAULTS).lanes == 16
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "cores", "vectors"),
+    [
+        (1, 1024, 1, 16),  # as many as there may be
+        (1, 1024, 2, 16),
+        (1, 768, 2, 12),  # two tiles for each core, where wider ones leave one without its second
+        (2, 1024, 1, 8),
+        (3, 1024, 1, 6),
+        (4, 1024, 1, 6),
+        (8, 1024, 1, 3),
+        (8, 256, 2, 2),
+        (8, 48, 2, 2),
+        (1, 256, 2, 8),
+        (1, 100, 2, 7),  # cores share the sums of one tile
+    ],
+)
+def test_tiles_that_load_their_columns_where_they_lie_are_wide(
+    rows: int, columns: int, cores: int, vectors: int
+) -> None:
+    """As many vectors as registers hold beside what they are multiplied by, and all cores have about as many."""
+    staged = contraction("ik;kj=>ij", i=rows, j=columns, k=100)
+    tile = shape_of(staged, on(cores=cores))
+    assert (tile.rows, tile.vectors, tile.panel) == (rows, vectors, "")
+    narrow = on(cores=cores).but(thresholds=Thresholds(row_vectors=2))
+    assert shape_of(staged, narrow).vectors == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "at_once", "panels"),
+    [
+        ("ik;kj=>ij", (64, 1024, 1024), 4, 1),
+        ("ik;kj=>ij", (64, 256, 4096), 2, 2),  # so that each core has several
+        ("ik;kj=>ij", (64, 1024, 2800), 2, 1),  # that the cache holds
+        ("ik;kj=>ij", (64, 1024, 8000), 4, 4),  # in blocks
+        ("ki;kj=>ij", (160, 1024, 2000), 4, 8),
+        ("ik;jk=>ij", (64, 1024, 1024), 1, 1),  # transposed
+        ("ik;kj=>ij", (700, 500, 200), 1, 1),  # whose lines stay in the second cache until the next
+    ],
+)
+def test_panels_are_packed_together_whose_lines_come_from_far(
+    text: str, sizes: tuple[int, ...], at_once: int, panels: int
+) -> None:
+    tile = shape_of(
+        contraction(text, **dict(zip("ijk", sizes, strict=True))), on(caches=(3 << 14, 1 << 20, 1 << 25), cores=2)
+    )
+    assert (tile.at_once, tile.panels) == (at_once, panels)
+
+
 def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:
     lines = Thresholds(tile_rows=4, tile_vectors=3, group_tiles=5, group_panels=6, packed_strips=7, look_tiles=9)
+    lines = replace(lines, panels_at_once=2)
     options = DEFAULTS.but(thresholds=lines)
     tile = shape_of(contraction("ki;kj=>ij", i=160, j=176, k=480), options)
     assert (tile.rows, tile.vectors, tile.strips) == (4, 3, "copied")

@@ -174,7 +174,8 @@ class Tile(Worded):
     Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
     `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
     sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
-    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all).
+    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all);
+    `at_once` panels that lie side by side are packed together.
     `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row along
     the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips before
     the next rows (0: those of all loops on the left), and `panels` follow each other for one group; of sums beside the
@@ -190,7 +191,8 @@ class Tile(Worded):
 
     words: ClassVar[str] = (
         "in tiles of {rows} row(s) by {vectors} {dot:vector(s)|column(s), along sums on vectors} of {lanes}"
-        "[, {panel:copied|transposed} panels[ of {block}]][, {strips:copied|transposed} strips of rows by {packed}]"
+        "[, {panel:copied|transposed} panels[ of {block}][, {at_once} at once]]"
+        "[, {strips:copied|transposed} strips of rows by {packed}]"
         "[, sums interleaved by {interleaved}]"
         "[, groups of {group} tile(s)[ by {panels} panel(s)]][, parts of {parts: by }][, looking through {looks}]"
         "{unroll:|, unrolled}, then along {along:columns|rows}{vector:| on vectors}"
@@ -215,6 +217,7 @@ class Tile(Worded):
     panels: int = 1
     looks: int = 0
     interleaved: int = 1
+    at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,8 @@ def _misinterleaved(tile: Tile, found: Parts) -> str:
         return f"its sums cannot be interleaved by {many}"
     if tile.dot or not tile.panel:
         return "columns are interleaved as they are packed"
+    if tile.at_once > 1:
+        return "panels of words are packed one by one"
     if not tile.strips and not lies_in_words(found.factors[0], last, many):
         return f"rows do not lie in words along `{last[0]}`"
     if tile.panel == "transposed" and not turns_in_words(found, many):
@@ -207,9 +209,11 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
     """Why tiles do not follow each other in groups as one says, or look at their terms."""
     if tile.strips not in ("", "copied", "transposed") or (tile.strips and not (tile.panel and tile.group > 0)):
         return "rows are packed where columns are, for a group of tiles"
-    if min(tile.packed, tile.panels) < 1 or (max(tile.packed, tile.panels) > 1 and not tile.strips):
-        return "panels follow each other where rows are packed"
     grouped, several = bool(tile.block or tile.strips), bool(joint_sums(found)[0])
+    if min(tile.packed, tile.panels) < 1 or (tile.packed > 1 and not tile.strips):
+        return "strips are packed together where rows are packed"
+    if tile.panels > 1 and not (grouped and tile.group):
+        return "panels follow each other for a group of tiles"
     if grouped and several:
         return "of several sums, none is in blocks or reads strips"
     if tile.group < 0 or (tile.group and not (grouped or several)) or (several and not tile.group):
@@ -218,7 +222,10 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
         return "only extrema of floats look whether terms are numbers"
     if tile.looks < 0 or (tile.looks > 1 and grouped):
         return "tiles of a group are looked through one by one"
-    most = max(tile.packed, tile.panels, tile.group, tile.looks)
+    whole = tile.block > 0 and not tile.group
+    if tile.at_once < 1 or (tile.at_once > 1 and (tile.panel != "copied" or several or whole)):
+        return "panels are packed together if they are copied, of one sum, and not in blocks of it for all rows"
+    most = max(tile.packed, tile.panels, tile.group, tile.looks, tile.at_once)
     return f"{most} at once are more than {MOST_AT_ONCE}" if most > MOST_AT_ONCE else ""
 
 

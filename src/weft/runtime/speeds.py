@@ -5,7 +5,7 @@ NumPy's library of products may know nothing of a processor, and share its work 
 
     flops_per_s           a product that the second cache holds, on one core
     bytes_per_s           a copy that no cache holds, on all cores
-    cached_bytes_per_s    a copy that half of the second cache holds, on one core
+    cached_bytes_per_s    a copy that half of the second cache holds, on one core; last_cached_bytes_per_s of the last
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def with_measured_speeds(machine: Machine, backend: Backend) -> Machine:
 
 def _compiled_speeds(machine: Machine, backend: Backend) -> dict[str, float]:
     one, numpys = replace(machine, cores=1), machine.measured()
-    far, near = 1 << 24, max(machine.caches[1] // 16, 1 << 10)
+    far, (last, near) = 1 << 24, (max(machine.caches[at] // 16, 1 << 10) for at in (-1, 1))
     tried = {
         "flops_per_s": (2 * _SIZE**3, _PRODUCT, one),
         "bytes_per_s": (8 * far, _COPY.replace("SIZE", str(far)), machine),
+        "last_cached_bytes_per_s": (8 * last, _COPY.replace("SIZE", str(last)), one),
         "cached_bytes_per_s": (8 * near, _COPY.replace("SIZE", str(near)), one),
     }
     found = {name: getattr(numpys, name) for name in tried}

@@ -74,11 +74,13 @@ def cost(kernel: Kernel) -> Cost:
     return total
 
 
-def roofline(cost: Cost, machine: Machine) -> float:
-    """The least seconds that all cores of a machine need together, whatever caches hold from one run to the next."""
-    near = cost.footprint <= machine.caches[-1]
-    speed = machine.cached_bytes_per_s * machine.cores if near else machine.bytes_per_s
-    return max(cost.flops / (machine.flops_per_s * machine.cores), cost.footprint / speed)
+def roofline(cost: Cost, machine: Machine, held: int = 0) -> float:
+    """The least seconds that all cores of a machine need together, whatever caches hold from one run to the next; so
+    many bytes are held at least, where others run in between."""
+    held = max(held, cost.footprint)
+    cores = machine.cores if held <= machine.caches[-1] else 1  # memory is that of all of them
+    moved = cost.footprint / (machine.bytes_per_s_of(held // cores) * cores)
+    return max(cost.flops / (machine.flops_per_s * machine.cores), moved)
 
 
 @dataclass(frozen=True, slots=True)

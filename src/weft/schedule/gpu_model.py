@@ -243,6 +243,7 @@ class Gpu:
             flops_per_s=self.flops_per_s,
             bytes_per_s=self.bytes_per_s,
             cached_bytes_per_s=2 * self.bytes_per_s,
+            last_cached_bytes_per_s=2 * self.bytes_per_s,
             call_ns=self.launch_ns,
             function_ns=1e-3,
             wait_ns=1e-6,

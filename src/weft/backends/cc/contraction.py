@@ -43,7 +43,7 @@ class Placed(TilesBeside):
         at, lines = "__builtin_assume_aligned(scratch, 64)", []
         if self.tile.panel:
             lines.append(f"{self.packed} *const panel = {at};")
-            at = f"(panel + {self._panel() + self.headed} * wide)"
+            at = f"(panel + {self._panel() + self.headed} * wide{self._at_once})"
         for panel, depth in self.panel_sizes().items():
             lines.append(f"{self.scalar} *const {panel} = {at};")
             at = f"({panel} + {depth} * wide)"
@@ -76,7 +76,8 @@ class Placed(TilesBeside):
         tile = f"{self.name}_rows * {self.name}_wide"
         panel = ""
         if self.tile.panel:
-            panel = f"sizeof({self.packed}) * {self._panel() + self.headed} * {self.name}_wide + "
+            cells = f"{self._panel() + self.headed} * {self.name}_wide{self._at_once}"
+            panel = f"sizeof({self.packed}) * {cells} + "
         if self.tile.strips:
             panel += f"sizeof({self.packed}) * {self._panel()} * {self.name}_rows * {self.tile.group} + "
         part = f"sizeof({self.scalar}) * ({tile} + {self.name}_lanes) + " if self.widens else ""
@@ -117,6 +118,11 @@ class Placed(TilesBeside):
         which = ["", *(f"_{one.at}" for one in self.beside)]
         return [f"weft_transpose_{dtype}(sums{one}, wide, {depth}, {rows}, turned{one}, {rows});" for one in which]
 
+    @property
+    def _at_once(self) -> str:
+        """How many panels are packed at once, in C, as a factor."""
+        return f" * {self.tile.at_once}" if self.tile.at_once > 1 else ""
+
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
         return self.tile.block * points(self.parts.sums[1:]) or points(self.parts.sums)
@@ -146,18 +152,28 @@ class Placed(TilesBeside):
     def _columns(self) -> Lines:
         """The loops over columns, panel by panel, around those over rows; where panels share rows, inside them."""
         assert self.columns.loop is not None
-        at, step = self._from(self.columns.loop[0]), f"wide * {self.tile.panels}" if self.tile.panels > 1 else "wide"
+        at, (start, end) = self._from(self.columns.loop[0]), self._bounds("columns")
         if beside := self.beside:
             packs = [line for one in beside if one.packs for line in self._call_pack_beside(one)]
-            body = [*self._panel_of(at), *self._call_pack(), *packs, *self._around("rows", self._rows_of_all())]
+            tiles = self._packed(start, end, [*packs, *self._around("rows", self._rows_of_all())])
         elif self.tile.group:
-            body = self._around("rows", self._groups(f"{at}_begin", step))
-            at = f"{at}_begin"
+            step = f"wide * {self.tile.panels}" if self.tile.panels > 1 else "wide"
+            tiles = steps(f"{at}_begin", start, end, step, self._around("rows", self._groups(f"{at}_begin", step)))
         elif self.tile.block:
-            body = self._blocks(at)
+            tiles = steps(at, start, end, "wide", self._blocks(at))
         else:
-            body = [*self._panel_of(at), *self._call_pack(), *self._around("rows", self._rows())]
-        return self._around("columns", steps(at, *self._bounds("columns"), step, body))
+            tiles = self._packed(start, end, self._around("rows", self._rows()))
+        return self._around("columns", tiles)
+
+    def _packed(self, start: str, end: str, tiles: Lines) -> Lines:
+        """The loop over panels around what is done with each; some are packed at once, before the first of them."""
+        at, first, last = self._column_from, self._panel_from, f"{self._column_from}_packed_to"
+        if self.tile.at_once == 1:
+            return steps(at, start, end, "wide", [*self._panel_of(at), *self._call_pack(), *self._look(), *tiles])
+        each = steps(at, first, last, "wide", [*self._panel_of(at), *self._look(), *tiles])
+        step = f"wide * {self.tile.at_once}"
+        to = f"const int64_t {last} = {end} - {first} < {step} ? {end} : {first} + {step};"
+        return steps(first, start, end, step, [to, *self._call_pack(first, f"{last} - {first}"), *each])
 
     def _blocks(self, column: str) -> Lines:
         """The loop over blocks of sums; of each, over all rows, tile by tile."""
@@ -175,7 +191,7 @@ class Placed(TilesBeside):
         ]
         to = f"const int64_t sums_to = {size} - sums_from < {block} ? {size} : sums_from + {block};"
         rows = self._around("rows", steps(row, *self._bounds("rows"), "tall", tiles))
-        body = steps("sums_from", "0", str(size), str(block), [to, *self._call_pack(), *rows])
+        body = steps("sums_from", "0", str(size), str(block), [to, *self._call_pack(), *self._look(), *rows])
         return [*self._panel_of(column), *body]
 
     def _panel_of(self, at: str) -> Lines:
@@ -244,6 +260,16 @@ class Placed(TilesBeside):
         return [f"{one.pack}_pack({', '.join([*names, 'columns', one.panel])});"]
 
     @property
+    def _column_from(self) -> str:
+        assert self.columns.loop is not None
+        return self._from(self.columns.loop[0])
+
+    @property
+    def _panel_from(self) -> str:
+        """Where the first of the panels starts that are packed at once."""
+        return f"{self._column_from}_packed" if self.tile.at_once > 1 else self._column_from
+
+    @property
     def _row_from(self) -> str:
         return self._from(self.rows.loop[0]) if self.rows.loop else "row_from"
 
@@ -263,9 +289,8 @@ class Placed(TilesBeside):
             tiles[1:1] = [f"{self.accumulator} *const sums = {room};"]
             tiles.insert(-len(self._rest()), f"if (sums_to < {size}) continue;")
         tiles[1:1] = self._look_through_tile(row, f"strips + ({row} - {begin}) * {self._depth()}")
-        panels = [*self._panel_of(column), *self._call_pack(), *steps(row, begin, end, "tall", tiles)]
         last = f"({columns} - {first} < {step} ? {columns} : {first} + {step})"
-        body = [*self._call_pack_rows(), *steps(column, first, last, "wide", panels)]
+        body = [*self._call_pack_rows(), *self._packed(first, last, steps(row, begin, end, "tall", tiles))]
         if self.tile.block:
             to = f"const int64_t sums_to = {size} - sums_from < {block} ? {size} : sums_from + {block};"
             body = steps("sums_from", "0", str(size), str(block), [to, *body])
@@ -274,9 +299,16 @@ class Placed(TilesBeside):
 
     def _call_tile(self) -> Lines:
         at = f"strips + ({self._row_from} - {self._row_from}_begin) * {self._depth()}"
-        names = [at if name == "strip" else name for _, name in self.given()]
+        given = {"strip": at, "panel": self._panel_at}
+        names = [given.get(name, name) for _, name in self.given()]
         looked = f"{self.ops.together('looked_rows', 'looked')}, " if self.ops.asks else ""
         return [f"{self.name}_any({looked}rows, columns, {', '.join(names)});"]
+
+    @property
+    def _panel_at(self) -> str:
+        """Where the panel of a tile begins."""
+        at = f"panel + ({self._column_from} - {self._panel_from}) * {self._depth()}"
+        return at if self.tile.at_once > 1 else "panel"
 
     def _look_through_tile(self, at: str, strip: str = "") -> Lines:
         return [f"const {self.scalar} {self._look_through(at, strip, 'rows')}"] if self.ops.asks else []
@@ -297,16 +329,20 @@ class Placed(TilesBeside):
         head = f"for (int64_t {row} = {row}_begin; {row} < {row}_end; {row} += {many}) {{"
         return [head, f"    {self.name}_pack_rows({', '.join(given)});", "}"]
 
-    def _call_pack(self) -> Lines:
-        """The columns of a tile packed, and looked through."""
-        lines = []
-        if self.tile.panel:
-            names = [*self.packed_from(), "columns", "panel", *(name for _, name in self._range())]
-            lines.append(f"{self.name}_pack({', '.join(names)});")
-        if self.ops.asks:
-            names = [name for _, name in self._looked_columns()]
-            lines.append(f"const {self.scalar} looked = {self.name}_look_through_columns({', '.join(names)});")
-        return lines
+    def _call_pack(self, first: str = "", columns: str = "columns") -> Lines:
+        """The columns of a tile packed, or so many from some column on."""
+        if not self.tile.panel:
+            return []
+        given = {self._column_from: first or self._column_from}
+        names = [given.get(name, name) for name in self.packed_from()]
+        return [f"{self.name}_pack({', '.join([*names, columns, 'panel', *(name for _, name in self._range())])});"]
+
+    def _look(self) -> Lines:
+        """The columns of a tile looked through."""
+        if not self.ops.asks:
+            return []
+        names = [self._panel_at if name == "panel" else name for _, name in self._looked_columns()]
+        return [f"const {self.scalar} looked = {self.name}_look_through_columns({', '.join(names)});"]
 
     def _rest(self) -> Lines:
         """The epilogue of a tile: of a whole one, or of one at an edge. Where tiles have two sizes, both are known."""

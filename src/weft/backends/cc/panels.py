@@ -1,11 +1,14 @@
-"""Packing in C: functions that copy the columns of a tile into a panel, and rows into strips, as tiles read them."""
+"""Packing in C: functions that copy the columns of a tile into a panel, and rows into strips, as tiles read them.
+
+Several panels are packed at once where their columns lie side by side, so that a line of memory is read once for all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weft.backends.cc.lines import CLoop, Lines, indented, loop, nested, simd, unrolled
+from weft.backends.cc.lines import CLoop, Lines, indented, loop, nested, simd, steps, unrolled
 from weft.backends.cc.tiles import Side, Tiles
 from weft.loops import Read
 from weft.loops.legality import points
@@ -26,15 +29,25 @@ class PackingTiles(Tiles):
         return (self._pack() if self.tile.panel else []) + (self._pack_rows() if self.tile.strips else [])
 
     def _pack(self) -> Lines:
-        """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros."""
+        """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros.
+
+        Of several panels it reads the columns of all at a sum, which lie side by side.
+        """
         side, wide = self.columns, f"{self.name}_wide"
         assert side.loop is not None
+        at = self._from(side.loop[0])
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
         given += [("const int", "columns"), (f"{self.packed} *restrict", "panel"), *self._range()]
         if self.tile.panel == "transposed":
             body = self._transposed(side)
+        elif self.tile.at_once > 1:
+            given = [(kind, {at: "packed", "columns": "all"}.get(name, name)) for kind, name in given]
+            to = f"{self.scalar} *const to = panel + ({at} - packed) * {self._depth()};"
+            ragged = [f"const int64_t columns = end - {at} < {wide} ? end - {at} : {wide};"] * (len(self.widths) > 1)
+            each = steps(at, "packed", "end", wide, [*ragged, to, *self._row_copied(side, "to")])
+            body = ["const int64_t end = packed + all;", *self._summing([*each, f"panel += {wide};"])]
         else:
-            body = self._packing(lambda own: [*own._row_copied(side), f"panel += {wide};"])
+            body = self._packing(lambda own: [*own._row_copied(side, "panel"), f"panel += {wide};"])
         if self.words and self.words.moved:
             back = self.words.taken_back(self.tile.vectors, wide, self._depth())
             body = [f"{self.packed} *const head = panel;", f"panel += {wide};", *body, *back]
@@ -45,23 +58,24 @@ class PackingTiles(Tiles):
         """What packing columns is given of them, by name."""
         return [name for of in (self._memory, self._loops) for _, name in of([self.columns.factor])]
 
-    def _row_copied(self, side: Side) -> Lines:
+    def _row_copied(self, side: Side, to: str) -> Lines:
         """The columns of a sum: vectors of a whole tile where they lie side by side; else one by one, and zeros."""
         assert side.loop is not None
-        wide, one_by_one = f"{self.name}_wide", [f"panel[c] = {self._value(side, 'c')};"]
+        wide, one_by_one = f"{self.name}_wide", [f"{to}[c] = {self._value(side, 'c')};"]
         count = "columns" if len(self.widths) > 1 else f"{self.name}_{self.widths[0]}"
         whole = [simd(), *loop("c", "0", wide, one_by_one)]
         if not self.words and lies_along(side.factor, side.loop, self.parts.total.dtype):
-            whole = unrolled("v", self.tile.vectors, lambda v: [self._vector_copied(side, f"{v} * {self.name}_lanes")])
+            lanes = f"{self.name}_lanes"
+            whole = unrolled("v", self.tile.vectors, lambda v: [self._vector_copied(side, to, f"{v} * {lanes}")])
         if self.widths == ["wide"]:
             return whole
-        part = [simd(), *loop("c", "0", count, one_by_one), *loop("c", count, wide, ["panel[c] = 0;"])]
+        part = [simd(), *loop("c", "0", count, one_by_one), *loop("c", count, wide, [f"{to}[c] = 0;"])]
         if len(self.widths) == 1:
             return part
         return [f"if (columns == {wide}) {{", *indented(whole), "} else {", *indented(part), "}"]
 
-    def _vector_copied(self, side: Side, at: str) -> str:
-        return f"*({self.vector} *)(panel + {at}) = *(const {self.vector} *)&{self._value(side, at)};"
+    def _vector_copied(self, side: Side, to: str, at: str) -> str:
+        return f"*({self.vector} *)({to} + {at}) = *(const {self.vector} *)&{self._value(side, at)};"
 
     def _transposed(self, side: Side) -> Lines:
         """Columns into a panel, as many of the last sums at once as lie one after another in each column."""

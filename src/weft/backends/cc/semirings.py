@@ -69,8 +69,17 @@ class VectorOps:
         sign = _SIGNS.get(self.ops[0])
         return f"{start_text} {sign} {found}" if sign else OPS[self.ops[0]].c.format(start_text, found, t=self.dtype)
 
-    def row_step(self, r: str, value: str, in_memory: bool, vectors: int | str) -> Lines:
-        """A row of a tile: its sums take in what the scalar of the row and the vectors of columns make."""
+    def row_step(self, r: str, value: str, in_memory: bool, vectors: int | str, fused: bool) -> Lines:
+        """A row of a tile: its sums take in what the scalar of the row and the vectors of columns make.
+
+        Where products are fused, the scalar is spread over a vector first.
+        """
+        if fused:
+            taking, each = self.function("taking"), f"{self.function('each')}({value})"
+            return [
+                f"const {self.vector} left = {each};",
+                *unrolled("v", vectors, lambda v: [f"sum[{r}][{v}] = {taking}(sum[{r}][{v}], left, right[{v}]);"]),
+            ]
         if self.asks and self.ops[1] == "add":  # a scalar that is in memory need not be loaded before
             named = f"*const left = &{value}" if in_memory else f"made = {value}, *const left = &made"
             begin, combined = f"const {self.lane} {named};", self._added

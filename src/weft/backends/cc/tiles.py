@@ -19,8 +19,10 @@ from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.interleaving import register_type
 from weft.loops.legality import points
+from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
+from weft.ops.dtypes import is_float
 
 if TYPE_CHECKING:
     from weft.backends.cc.emit import KernelWriter
@@ -61,7 +63,7 @@ ANY = TileSize("rows", "columns", "vectors")
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The functions of a product in tiles, and their names."""
+    """The functions of a product's tiles, and their names."""
 
     name: str
     parts: Parts
@@ -157,10 +159,11 @@ class Tiles:
     def _tile(self, extent: TileSize) -> Lines:
         """Rows broadcast, times vectors of columns."""
         wide, vectors, factor = f"{self.name}_wide", extent.vectors, self.words.vector if self.words else self.vector
-        start = "panel" if self.tile.panel else f"&{self._value(self.columns)}"
+        start, kept = "panel" if self.tile.panel else f"&{self._value(self.columns)}", self.ops.function("kept")
 
         def loaded(v: str) -> Lines:
-            return [f"right[{v}] = *(const {factor} *)({start} + {self._offset(v, extent)});"]
+            vector = f"*(const {factor} *)({start} + {self._offset(v, extent)})"
+            return [f"right[{v}] = {f'{kept}({vector})' if self._fused else vector};"]
 
         def done(r: str, v: str) -> Lines:
             stored = f"{self._stored} + {r} * {wide} + {self._offset(v, extent)}"
@@ -194,7 +197,14 @@ class Tiles:
         value = f"strip[{r}]" if self.tile.strips else self._value(self.rows, r)
         if self.words:
             return self.words.row_step(r, value, vectors)
-        return self.ops.row_step(r, value, bool(self.tile.strips) or isinstance(self.rows.factor, Read), vectors)
+        in_memory = bool(self.tile.strips) or isinstance(self.rows.factor, Read)
+        return self.ops.row_step(r, value, in_memory, vectors, self._fused)
+
+    @property
+    def _fused(self) -> bool:
+        """Do several rows take in products of floats?"""
+        floats = self.ops.ops == SUM_OF_PRODUCTS and is_float(self.ops.dtype)
+        return floats and self.tile.rows > 1 and self.words is None
 
     def _dot(self, extent: TileSize) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""

@@ -54,6 +54,34 @@
     WEFT_CHOSEN(weft_min_##t##v##W, t, W, x < y)
 #endif
 
+/* A sum that takes in a product, fused where the machine can, of a vector that is kept for several rows. gcc is told so
+   where vectors are the widest: else it loads them again for each row, and moves sums until no register is left. */
+#define WEFT_PLAIN_TAKING(T, t, W)                                                                                     \
+    static WEFT_TILE weft_##t##v##W weft_kept_##t##v##W(weft_##t##v##W x) { return x; }                                \
+    static WEFT_TILE weft_##t##v##W weft_taking_##t##v##W(weft_##t##v##W sum, weft_##t##v##W x, weft_##t##v##W y)      \
+    {                                                                                                                  \
+        WEFT_CONTRACT                                                                                                  \
+        return sum + x * y;                                                                                            \
+    }
+#define WEFT_FUSED_TAKING(T, t, W, suffix)                                                                             \
+    static WEFT_TILE weft_##t##v##W weft_kept_##t##v##W(weft_##t##v##W x)                                              \
+    {                                                                                                                  \
+        __asm__("" : "+v"(x));                                                                                         \
+        return x;                                                                                                      \
+    }                                                                                                                  \
+    static WEFT_TILE weft_##t##v##W weft_taking_##t##v##W(weft_##t##v##W sum, weft_##t##v##W x, weft_##t##v##W y)      \
+    {                                                                                                                  \
+        __asm__("vfmadd231" suffix " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));                                        \
+        return sum;                                                                                                    \
+    }
+#define WEFT_TAKING_16 WEFT_PLAIN_TAKING(float, float32, 16) WEFT_PLAIN_TAKING(double, float64, 16)
+#define WEFT_TAKING_32 WEFT_PLAIN_TAKING(float, float32, 32) WEFT_PLAIN_TAKING(double, float64, 32)
+#if defined(__AVX512F__) && !defined(__clang__)
+#define WEFT_TAKING_64 WEFT_FUSED_TAKING(float, float32, 64, "ps") WEFT_FUSED_TAKING(double, float64, 64, "pd")
+#else
+#define WEFT_TAKING_64 WEFT_PLAIN_TAKING(float, float32, 64) WEFT_PLAIN_TAKING(double, float64, 64)
+#endif
+
 /* A scalar in memory and a vector added up: where registers are many, as a product with one, which is added to. It is
    rounded once, as a sum is, and done where products are, not where sums and comparisons are. */
 #define WEFT_PLAIN_PLUS(T, t, W)                                                                                       \
@@ -297,6 +325,7 @@ WEFT_TRANSPOSE(weft_packed, packed)
     WEFT_WHOLE_EXTREMA(int64_t, int64, W)                                                                              \
     WEFT_WHOLE_EXTREMA(uint64_t, uint64, W)                                                                            \
     WEFT_PLUS_##W                                                                                                      \
+    WEFT_TAKING_##W                                                                                                    \
     WEFT_VECTOR_LOOKS(float, float32, W)                                                                               \
     WEFT_VECTOR_LOOKS(double, float64, W)                                                                              \
     WEFT_LAST(float, float32, int32_t, int32, W)                                                                       \

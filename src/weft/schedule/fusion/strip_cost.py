@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod, sqrt
+from math import prod
 
 from weft.loops.contraction import contraction_of
 from weft.loops.legality import points
@@ -55,7 +55,7 @@ class StripCost:
         again = sum(one for index, nest in products.items() for one in _without_rows(nest, found.loops[index], roles))
         strips = points(roles.batch) * -(-roles.row[1] // rows)
         saved = sum(one.bytes for one in between) + sum(one.bytes for one in local)
-        return rows if strips * self._ns(again, again) < self._ns(saved, saved // 2) else 0
+        return rows if strips * self.machine.transfer_ns(again) < self.machine.transfer_ns(saved, saved // 2) else 0
 
     def strips_of_a_sum(self, rows: int, strips: int, every: int, batches: int) -> int:
         """How many strips of so many rows add to one sum, where `every` strip of some batches would; 0 if all may."""
@@ -70,12 +70,6 @@ class StripCost:
         most = max(max(min(fitting, self.thresholds.strip_rows_most), least) // tile, 1) * tile
         even = [one for one in range(most, most // 2, -tile) if total % one == 0]
         return even[0] if even else most
-
-    def _ns(self, size: int, held: int) -> float:
-        """What it takes to pass over so many bytes, some of which a cache holds, or memory."""
-        fast, slow = self.machine.cached_bytes_per_s, self.machine.bytes_per_s
-        rates = ((self.machine.caches[1], fast), (self.machine.caches[-1], sqrt(fast * slow)))
-        return size / next((rate for most, rate in rates if held <= most), slow) * 1e9
 
 
 def _row(buffer: Buffer, roles: Roles) -> int:

@@ -102,11 +102,13 @@ def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
 def shared_ways(staged: Staged, ns: float, options: CompileOptions) -> list[tuple[float, float, str, int]]:
     """What threads can share of a product that takes so long, so many at a time: how many steps that takes, in chunks
     of which share."""
+    assert staged.what.tile is not None
+    fewest = {"columns": staged.what.tile.at_once, "rows": 1}
     return [
         (_shared_steps(staged, side, size, chunk, options), chunk / size, side, chunk)
         for side, size in sides(staged)
         if size > 1 and not shared_product(staged, side)
-        for chunk in _chunks(size, ns, options)
+        for chunk in _chunks(size, ns, options, fewest[side])
     ]
 
 
@@ -116,10 +118,10 @@ def alone_steps(staged: Staged, options: CompileOptions) -> float:
     return _shared_steps(staged, side, size, size, options)
 
 
-def _chunks(size: int, ns: float, options: CompileOptions) -> list[int]:
+def _chunks(size: int, ns: float, options: CompileOptions, fewest: int) -> list[int]:
     """How many of so many pieces may be claimed at a time: the fewest, and as many for each core, once or several
     times."""
-    least, cores = _chunk(size, ns, options), options.machine.cores
+    least, cores = max(_chunk(size, ns, options), fewest), options.machine.cores
     even = {-(-size // (cores * times)) for times in range(1, options.thresholds.busy_chunks + 1)}
     return [least, *sorted(one for one in even if one > least)]
 

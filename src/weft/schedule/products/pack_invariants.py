@@ -15,7 +15,7 @@ for each of many columns, are copied once:
 
     becomes
 
-    for i: for k: for i_3: for i_2: a_packed[8 i + i_3, k, i_2] = a[k, 64 i + 8 i_3 + i_2]
+    for k_2: for i: for k: for i_3: for i_2: a_packed[8 i + i_3, 64 k_2 + k, i_2] = a[64 k_2 + k, 64 i + 8 i_3 + i_2]
     product of left i, i_2; right j; sums k: … a_packed[i, k, i_2] * b[k, j] …
 
 and so are rows that lie in another type, where several tiles of columns would convert them:
@@ -56,6 +56,9 @@ from weft.loops.walk import (
 from weft.ops import Scalar
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
+
+#: For so many sums rows are copied, all of them, before the next: as many lines of each as the second cache holds.
+_SUMS_AT_ONCE = 64
 
 
 def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
@@ -113,14 +116,26 @@ def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions
 
 
 def _several_tiles_at_once(copy: Stmt, depth: int, most: int, names: BlockNames) -> Stmt:
-    """A copy whose loop over tiles, so deep inside, does some of them at each sum: what they read lies side by side."""
+    """A copy whose loop over tiles, so deep inside, does some of them at each sum: what they read lies side by side.
+
+    All tiles are done for some sums before the next, so that the lines that one has read in part are near to others.
+    """
     loops, body = perfect((copy,))
-    name, size = loops[depth]
-    at_once = next(count for count in range(min(most, size), 0, -1) if size % count == 0)
-    inner, index = (names.fresh(name), at_once), Affine(((at_once, name),))
-    order = [*loops[:depth], (name, size // at_once), *loops[depth + 1 : -1], inner, loops[-1]]
-    moved = {name: index + Affine.of(inner[0])}
+    (name, size), (summed, sums) = loops[depth : depth + 2]
+    at_once, some = _divisor(size, most), _divisor(sums, _SUMS_AT_ONCE)
+    some = some if 4 * some >= _SUMS_AT_ONCE else sums  # fewer are not worth a loop of their own
+    inner, outer = (names.fresh(name), at_once), (names.fresh(summed), sums // some)
+    blocks = [outer] if some < sums else []
+    order = [*loops[:depth], *blocks, (name, size // at_once), (summed, some), *loops[depth + 2 : -1], inner, loops[-1]]
+    moved = {name: Affine(((at_once, name), (1, inner[0])))}
+    if blocks:
+        moved[summed] = Affine(((some, outer[0]), (1, summed)))
     return around(order, block_at(body, moved))[0]
+
+
+def _divisor(size: int, most: int) -> int:
+    """The largest number up to some limit that divides a size."""
+    return next(count for count in range(min(most, size), 0, -1) if size % count == 0)
 
 
 def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:

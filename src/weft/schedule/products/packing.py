@@ -4,6 +4,7 @@ tile that reads them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, prod
 
 from weft.loops import Read, walk
@@ -60,19 +61,20 @@ def _loses_lines(parts: Parts, options: CompileOptions) -> bool:
     They are where the first cache does not hold their lines, or has no place for so many that are as far apart. To pack
     them is to read each line once, and to copy what is in it.
     """
-    machine, itemsize = options.machine, numpy_type(parts.total.dtype).itemsize
-    lines = -(-row_bytes(options) // machine.line_bytes) + 1  # they begin anywhere
+    machine, itemsize, size = options.machine, numpy_type(parts.total.dtype).itemsize, points(parts.left[-1:])
+    tall, lanes = most_rows(options, 0, size), vector_bytes(machine) // itemsize
+    wide = widest(min(tall, size), parts.right, lanes, options) * lanes
+    lines = -(-wide * itemsize // machine.line_bytes) + 1  # they begin anywhere
     if points(parts.sums) * lines * machine.line_bytes <= _places(
         parts, lines, machine.caches[0], machine.way_bytes, machine
     ):
         return False
-    again = -(-points(parts.left) // most_rows(options, 0, parts.left[-1][1] if parts.left else 1)) - 1
-    each = machine.held_steps if _is_near(parts, lines, machine) else machine.strided_steps
-    packing = lines * machine.line_steps + machine.copy_steps * row_bytes(options) / itemsize
-    return again * lines * each > packing
+    again = -(-points(parts.left) // tall) - 1
+    each = machine.held_steps if is_near(parts, lines, machine) else machine.strided_steps
+    return again * lines * each > lines * machine.line_steps + machine.copy_steps * wide
 
 
-def _is_near(parts: Parts, lines: int, machine: Machine) -> bool:
+def is_near(parts: Parts, lines: int, machine: Machine) -> bool:
     """Does the second cache hold all columns, or the lines of a tile's beside the rest? Those that compete for the same
     few places of the first one come late all the same."""
     near, itemsize = machine.caches[1], numpy_type(parts.total.dtype).itemsize
@@ -82,7 +84,7 @@ def _is_near(parts: Parts, lines: int, machine: Machine) -> bool:
         return True
     return (
         points(parts.sums) * lines * machine.line_bytes
-        < _places(parts, lines, near, near // machine.near_ways, machine) * 3 / 4
+        <= _places(parts, lines, near, near // machine.near_ways, machine) * 3 / 4
     )
 
 
@@ -95,6 +97,31 @@ def _apart(parts: Parts, way: int, machine: Machine) -> int:
     """How far apart columns of one sum and of another are at least, as far as that makes a difference to a cache."""
     steps = [abs(stride(parts.factors[1], one)) * numpy_type(parts.total.dtype).itemsize for one in parts.sums]
     return max(gcd(*steps, way), machine.line_bytes)
+
+
+def widest(rows: int, columns: Sequence[Loop], lanes: int, options: CompileOptions) -> int:
+    """How many vectors a tile of so many rows has that loads its columns where they lie, as many as registers hold.
+
+    They begin anywhere, so that each tile loads a line more than it has vectors. Of about as good numbers, by when the
+    last core is done, it is the largest.
+    """
+    thresholds, machine, all_vectors = options.thresholds, options.machine, -(-columns[-1][1] // lanes)
+    held = (machine.registers - 2) // (rows + (rows > 1))  # a single row multiplies them as they are loaded
+    most = max(1, min(thresholds.row_vectors, held))
+    least = min(thresholds.tile_vectors, most)
+
+    def tiles(vectors: int) -> int:
+        return points(columns[:-1]) * -(-all_vectors // vectors)
+
+    # cores for which there are too few tiles half as wide share sums, if anything
+    cores = machine.cores if tiles(max(most // 2, least)) >= machine.cores else 1
+
+    def steps(vectors: int) -> float:
+        return -(-tiles(vectors) // cores) * (rows * vectors + machine.line_steps * (vectors + 1))
+
+    some = range(min(least, all_vectors), min(most, all_vectors) + 1)
+    good = min(map(steps, some)) * (1 + thresholds.claiming_share)
+    return max(one for one in some if steps(one) <= good)
 
 
 def scattered_rows(parts: Parts, machine: Machine) -> bool:

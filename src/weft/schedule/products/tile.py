@@ -44,7 +44,17 @@ from weft.ops import Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
-from weft.schedule.products.packing import DEPTH, deepest, most_rows, repays, scattered_rows, stride, vector_bytes
+from weft.schedule.products.packing import (
+    DEPTH,
+    deepest,
+    is_near,
+    most_rows,
+    repays,
+    scattered_rows,
+    stride,
+    vector_bytes,
+    widest,
+)
 
 #: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
 _HALVINGS = (WIDEST // numpy_type("float32").itemsize).bit_length() - 1
@@ -380,23 +390,25 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 
 
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
-    """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
+    """The tile with all that is left to say: where columns lie in memory, or one tile has all rows, it is wide."""
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
-    few, parted = thresholds.few_rows_vectors, _most_lanes((parts, tile), options.machine) // tile.lanes
+    vectors, parted = -(-parts.right[-1][1] // tile.lanes), _most_lanes((parts, tile), options.machine) // tile.lanes
     own = thresholds.interleaved_vectors if tile.interleaved > 1 else thresholds.tile_vectors
-    usual = few[size - 1] if size <= len(few) else own
+    usual = min(own * parted, vectors)
+    most = most_rows(options, usual, 0 if tile.dot else size)
+    tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
+    rows = even(size, tall)
+    if not tile.dot and (not tile.panel or points(parts.left) <= tall):
+        usual = widest(rows, parts.right, tile.lanes, options)
     depth = DEPTH * 2 // usual // 2 if tile.strips else deepest(options) * thresholds.tile_vectors // usual
     several = bool(joint_sums(parts)[0])
     tile = replace(tile, block=_block(parts, tile, depth) if tile.panel and not several else 0)
-    usual = min(usual * parted, -(-parts.right[-1][1] // tile.lanes))
-    wide = min(options.schedule.vectors or usual, MOST_VECTORS)
-    most = most_rows(options, min(usual, own * parted), 0 if tile.dot else size)
-    tall = options.schedule.rows or most // (2 if tile.dot else 1) or 1
+    wide = min(options.schedule.vectors or min(usual, vectors), MOST_VECTORS)
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
     tile = replace(
         tile,
-        rows=even(size, min(tall, MOST_VECTORS // max(wide, tile.vectors if tile.dot else 1))),
+        rows=even(size, min(rows, MOST_VECTORS // max(wide, tile.vectors if tile.dot else 1))),
         vectors=tile.vectors if tile.dot else wide,
         strips=_strips(parts) if tile.strips else "",
         parts=_lengths(parts, tile),
@@ -418,13 +430,27 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     grouped = bool(tile.block or tile.strips)
     whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
     asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
+    at_once = 1 if tile.block and whole else _at_once(parts, tile, options)
     return replace(
         tile,
         group=thresholds.group_tiles if grouped and not whole else 0,
-        panels=thresholds.group_panels if tile.strips else 1,
+        panels=thresholds.group_panels if tile.strips else at_once if grouped else 1,
         packed=thresholds.packed_strips if tile.strips else 1,
         looks=(1 if grouped else thresholds.look_tiles) if asks else 0,
+        at_once=at_once,
     )
+
+
+def _at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """How many panels are packed together, if the lines of one do not stay near until the next: what the second cache
+    holds, and so few that all cores have several."""
+    thresholds, machine, wide = options.thresholds, options.machine, tile.vectors * tile.lanes
+    size = wide * numpy_type(parts.total.dtype).itemsize
+    if tile.panel != "copied" or tile.interleaved > 1 or is_near(parts, -(-size // machine.line_bytes) + 1, machine):
+        return 1
+    held = machine.caches[1] // (size * (tile.block * points(parts.sums[1:]) or points(parts.sums)))
+    each = -(-parts.right[-1][1] // wide) * points(parts.right[:-1]) // (2 * machine.cores)
+    return max(1, min(thresholds.panels_at_once, held, each))
 
 
 def _block(parts: Parts, tile: Tile, depth: int) -> int:
