@@ -19,9 +19,9 @@ from weft.backends.c_family.types import c_type, literal
 from weft.backends.c_family.writer import word
 from weft.backends.cc.contraction import Placed
 from weft.backends.cc.held import declared_arrays, held_in, with_held
+from weft.backends.cc.interleaved_words import in_words
 from weft.backends.cc.lines import simd
 from weft.backends.cc.shared import SharedWork, finishing, shared_in
-from weft.backends.cc.words import in_words
 from weft.backends.cc.written_out import all_written_out
 from weft.loops import (
     Ahead,

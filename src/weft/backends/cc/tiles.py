@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.c_family.types import c_type
+from weft.backends.cc.interleaved_words import PLACE, Words
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, nested, unrolled
 from weft.backends.cc.semirings import VectorOps
-from weft.backends.cc.words import PLACE, Words
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.interleaving import register_type
