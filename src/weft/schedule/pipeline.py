@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from weft.loops import Buffer, Product, Simt, Vector
+from weft.loops import Buffer, Cold, Product, Simt, Vector
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
@@ -273,7 +273,8 @@ def pad_windows(stage: Stage, task: Task) -> Stage:
 
     for k: if 0 <= o + k - 1 < 28: t = t + x[o + k - 1] * w[k]    becomes    for k: t = t + x_padded[o + k] * w[k]
     """
-    return each_kernel(stage, lambda body: with_padded_windows(body, task.options)) if task.placing else stage
+    cold = (Cold(),) if Cold in task.places else ()
+    return each_kernel(stage, lambda body: with_padded_windows(body, task.options, cold)) if task.placing else stage
 
 
 def partition(stage: Stage, task: Task) -> Stage:
