@@ -61,7 +61,7 @@ from weft.schedule.products import contractions
 from weft.schedule.products.exact_floats import in_exact_floats
 from weft.schedule.products.pack_invariants import with_packed_invariants
 from weft.schedule.products.pad_windows import with_padded_windows
-from weft.schedule.products.tile import best_tile
+from weft.schedule.products.tile import has_tile
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 
 
@@ -317,7 +317,7 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     if not task.placing:
         return stage
     options = task.options
-    fits, points = lambda one: best_tile(one, options) is not None, options.contraction_points
+    fits, points = lambda one: has_tile(one, options), options.contraction_points
     kernels = contractions.stage(stage.kernels, points, fits, gathers=task.gathering)
     return replace(stage, formed=tuple(kernels))
 
