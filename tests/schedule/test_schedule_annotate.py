@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from weft.backends.cc import Cc
 from weft.loops import (
     Buffer,
     Cast,
+    Cold,
     Collapse,
     For,
     How,
@@ -41,20 +43,24 @@ from weft.loops import (
     Update,
     Vector,
     check,
+    parse,
 )
 from weft.loops.interp import run, run_scalar
 from weft.loops.legality import illegal
 from weft.loops.names import distinct
 from weft.loops.product_legality import unfit
-from weft.loops.walk import around, everything, with_body
+from weft.loops.walk import Body, around, everything, with_body
 from weft.ops import Num, call
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotated
+from weft.schedule.nests.collapse import collapsed
+from weft.schedule.nests.unroll_jam import jammed
+from weft.schedule.nests.vectorise import vectorised
 
 #: Where the static index stands.
 BOUND = {"s": 1}
-ANY: list[How] = [Collapse(2), Collapse(3), Jam(2), Jam(3), Vector(), Vector(4), Vector(8), Unroll(3)]
+ANY: list[How] = [Collapse(2), Collapse(3), Jam(2), Jam(3), Vector(), Vector(4), Vector(8), Unroll(3), Cold()]
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +215,13 @@ def test_what_is_not_legal_is_no_program(before: str, how: tuple[How, ...], prob
     with pytest.raises(MalformedLoops) as caught:
         check(Program((replace(loop, how=how),)))
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize("decide", [collapsed, jammed, vectorised])
+def test_nothing_is_decided_of_what_is_cold(decide: Callable[[Body], Body]) -> None:
+    text = "x: float32[4096, 4096]\ny: float32[4096, 4096]\nz: float32[4096]\n"
+    text += "for i in range(4096){cold}:\n    for j in range(4096):\n        y[i, j] = x[i, j]\n"
+    text += "for k in range(4096){cold}:\n    for l in range(4096):\n        z[l] += x[k, l]"
+    cold, hot = (check(parse(text.format(cold=one))).body for one in (" cold", ""))
+    assert decide(cold) == cold
+    assert decide(hot) != hot

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from weft.loops import Program, buffers_of, check, parse, show
+import weft as wf
+from weft.loops import Cold, Program, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.products.pad_windows import with_padded_windows
@@ -62,6 +63,18 @@ def padded(text: str, points: int = 1, fast: bool = False) -> str:
 def test_before_and_after() -> None:
     again = f"\nif 0 <= int64(eq(off, off)) < 1:{indented(BEFORE)}"
     assert padded(BEFORE) == PADDED + ASKED + PRODUCT + again
+
+
+def test_what_hardly_ever_runs_is_cold() -> None:
+    found = show(Program(with_padded_windows(check(parse(DECLARED + BEFORE)).body, cold=(Cold(),))))
+    again = BEFORE.replace("range(28):", "range(28) cold:")
+    assert found == f"{PADDED}{ASKED}{PRODUCT}\nif 0 <= int64(eq(off, off)) < 1:{indented(again)}"
+
+
+def test_what_is_cold_is_so_to_the_end() -> None:
+    x, k = wf.data(np.ones((4, 16, 16, 8), "float32"), batch=1), wf.data(np.ones((8, 3, 3, 8), "float32"))
+    y = wf.einsum("...|y=+p, x=+q, c; f, p, q, c => ...|y, x, f", x, k)
+    assert wf.Context("cc").compile(y.forward).show("kernels").count(" cold:") == 1
 
 
 def test_fast_math_does_not_look_for_what_is_not_finite() -> None:

@@ -8,6 +8,7 @@ from weft.loops.nodes import (
     Buffer as Buffer,
     Bypass as Bypass,
     Cast as Cast,
+    Cold as Cold,
     Collapse as Collapse,
     Fill as Fill,
     For as For,

@@ -31,7 +31,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.product_legality import unfit, unrepeated
 from weft.loops.show import show_scalar
-from weft.loops.walk import body_of, depth, own_accesses, scoped, walk
+from weft.loops.walk import BLOCKS, body_of, depth, own_accesses, scoped, walk
 from weft.ops import OPS, Call, Scalar, exists
 
 
@@ -64,7 +64,7 @@ def _check_threads(body: Sequence[Stmt], shared: bool = False) -> None:
     """No thread shares what it does with others, and what each has for itself is used by no other."""
     for stmt in body:
         inside = shared or is_shared(stmt) or is_on_grid(stmt)
-        if problem := beside_threads(stmt):
+        if isinstance(stmt, BLOCKS) and (problem := beside_threads(stmt)):
             raise MalformedLoops(problem)
         if shared and is_shared(stmt):
             raise MalformedLoops("threads share what is inside of what they share")

@@ -138,12 +138,22 @@ class Bypass(Worded):
     limits: ClassVar[tuple[int, int]] = 0, 0
 
 
+@dataclass(frozen=True, slots=True)
+class Cold(Worded):
+    """It hardly ever runs, and is not worth the time that making it fast takes; threads may share it."""
+
+    words: ClassVar[str] = "cold"
+    limits: ClassVar[tuple[int, int]] = 0, 0
+
+
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead | Bypass
+How: TypeAlias = (
+    Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead | Bypass | Cold
+)
 #: All of them, in the order in which they stand at a loop.
 ANNOTATIONS: tuple[type[How], ...] = (
     *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
-    *(Jam, Vector, Registers, Unroll, Ahead, Bypass),
+    *(Jam, Vector, Registers, Unroll, Ahead, Bypass, Cold),
 )
 #: Of these a loop has one at most.
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)

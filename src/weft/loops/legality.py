@@ -20,6 +20,7 @@ from weft.loops.nodes import (
     Buffer,
     Bypass,
     Cast,
+    Cold,
     Collapse,
     Fill,
     For,
@@ -107,6 +108,11 @@ def is_shared(stmt: Stmt) -> bool:
         case Staged(what=Product(tile=Tile(shared=shared))):
             return bool(shared)
     return False
+
+
+def is_cold(stmt: Stmt) -> bool:
+    """Does a statement hardly ever run?"""
+    return isinstance(stmt, For) and any(isinstance(one, Cold) for one in stmt.how)
 
 
 def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -373,7 +379,7 @@ def _registers(how: Registers, found: _Annotated) -> str:
     return not_on_vectors(found.loops, found.body)
 
 
-def _unroll(how: Unroll, found: _Annotated) -> str:
+def _in_order(how: How, found: _Annotated) -> str:
     """Iterations stay in their order: nothing need hold."""
     return ""
 
@@ -408,7 +414,8 @@ RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
     Jam: _jam,
     Vector: _vector,
     Registers: _registers,
-    Unroll: _unroll,
+    Unroll: _in_order,
     Ahead: _ahead,
     Bypass: _bypass,
+    Cold: _in_order,
 }

@@ -36,6 +36,7 @@ from weft.loops.how import (
     Ahead as Ahead,
     Blocks as Blocks,
     Bypass as Bypass,
+    Cold as Cold,
     Collapse as Collapse,
     Grid as Grid,
     How as How,

@@ -260,13 +260,21 @@ def perfect(
 def everything(body: Sequence[Stmt]) -> list[Stmt]:
     """Every statement of a block and of the blocks inside it, in the order written."""
     found: list[Stmt] = []
-    rest = list(body[::-1])
-    while rest:
-        stmt = rest.pop()
+    _everything(body, found)
+    return found
+
+
+def _everything(body: Sequence[Stmt], found: list[Stmt]) -> None:
+    for stmt in body:
         found.append(stmt)
         if isinstance(stmt, BLOCKS):
-            rest += stmt.body[::-1]
-    return found
+            _everything(stmt.body, found)
+
+
+def operations(body: Sequence[Stmt]) -> set[str]:
+    """The operations that a block computes."""
+    scalars = (one for stmt in everything(body) for part in parts(stmt) for one in walk(part))
+    return {one.op for one in scalars if type(one) is Call}
 
 
 def block_at(body: Sequence[Stmt], values: Mapping[str, Affine]) -> Body:
@@ -400,7 +408,9 @@ def buffers_of(program: Program) -> tuple[Buffer, ...]:
     for stmt in everything(program.body):
         if isinstance(stmt, WRITING):
             found[stmt.buffer] = None
-        found |= {one.buffer: None for part in parts(stmt) for one in reads(part)}
+        for part in parts(stmt):
+            for one in reads(part):
+                found[one.buffer] = None
     return tuple(found)
 
 

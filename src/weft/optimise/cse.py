@@ -35,7 +35,7 @@ from weft.loops.nodes import (
     Staged,
     Stmt,
 )
-from weft.loops.walk import WRITING, children, map_scalars, walk, with_children
+from weft.loops.walk import WRITING, children, map_scalars, walk, with_body, with_children
 from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
@@ -99,10 +99,10 @@ class _Sharing:
                 new_set = Set(local, self._set(stmt, seen))
                 self._change([local])
                 return new_set
-            case For(loop=loop, size=size, body=body):
+            case For(loop=loop, body=body):
                 if seen:
                     self._change([loop, *_changes(body)])  # an iteration may follow another that has changed them
-                return For(loop, size, self._inner(body, seen))
+                return with_body(stmt, self._inner(body, seen))
             case If(tests=tests, body=body):
                 new_tests = tuple(Inside(self._available(one.index, seen), one.size) for one in tests)
                 return If(new_tests, self._inner(body, seen))

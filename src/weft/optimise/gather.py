@@ -21,7 +21,7 @@ from weft.loops.constants import constant_value
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import BlockNames
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
-from weft.loops.walk import around, bottom_up, depth, everything, expanded, free, map_scalars, parts, rewritten, walk
+from weft.loops.walk import around, bottom_up, depth, expanded, free, map_scalars, operations, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
@@ -36,13 +36,9 @@ def gathered(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Bu
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
-    if not any(map(_is_comparison, (one for stmt in everything(body) for part in parts(stmt) for one in walk(part)))):
+    if "eq" not in operations(body):
         return body
     return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive), BlockNames(body)).rule)
-
-
-def _is_comparison(scalar: Scalar) -> bool:
-    return isinstance(scalar, Call) and scalar.op == "eq"
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:

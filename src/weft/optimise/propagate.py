@@ -22,7 +22,7 @@ from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Staged, Stmt, Store, Update
-from weft.loops.walk import block_at, everything, parts, rewritten, variables, walk
+from weft.loops.walk import block_at, everything, parts, rewritten, variables, walk, with_body
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
 from weft.optimise.dead_code import eliminate_dead_code
@@ -213,7 +213,7 @@ class _Walk:
             ranges = {**self.block.ranges, stmt.loop: stmt.size}
             self._forget_changes(stmt.body)
             known = {local: value for local, value in self.block.known.items() if value.is_trivial}
-            self._write(For(stmt.loop, stmt.size, self._inside(_Block(ranges, self.block.tests, known), stmt.body)))
+            self._write(with_body(stmt, self._inside(_Block(ranges, self.block.tests, known), stmt.body)))
 
     def _guarded(self, stmt: If) -> None:
         tests = tuple(dict.fromkeys(Inside(_affine(self._scalar(one.index)), one.size) for one in stmt.tests))

@@ -35,6 +35,7 @@ from weft.loops.walk import (
     expanded,
     free,
     identical,
+    operations,
     reads,
     substituted,
     with_body,
@@ -54,6 +55,8 @@ def ranked_by_sorting(body: Body, least: int, ids: Iterator[int], machine: Machi
 
     A `machine` has vectors that rows are sorted in side by side.
     """
+    if "precedes" not in operations(body):
+        return (body,)
     ranking = _Ranking(least, ids, BlockNames(body), effects(body), machine)
     done = bottom_up(ranking.taken(body, {}, {}), ranking.in_order)
     looked_at = {one.buffer for one in accesses(done)}

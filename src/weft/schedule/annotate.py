@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.loops import For, How, Role, Staged, Stmt
 from weft.loops.annotations import plain
 from weft.loops.how import ANNOTATIONS
-from weft.loops.legality import illegal, is_shared
+from weft.loops.legality import illegal, is_cold, is_shared
 from weft.loops.walk import body_of, everything, retargeted, top_down
 from weft.schedule.nodes import Kernel
 
@@ -67,6 +67,11 @@ def replaced(body: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None
         return change(stmt) if isinstance(stmt, For) else None
 
     return top_down(body, rule)
+
+
+def hot_replaced(body: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:
+    """The same, but for loops that are cold, which stay with all that is in them."""
+    return replaced(body, lambda one: (one,) if is_cold(one) else change(one))
 
 
 def is_innermost(body: Sequence[Stmt]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from weft.loops import Buffer, Product, Simt, Vector
+from weft.loops import Buffer, Cold, Product, Simt, Vector
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
@@ -61,7 +61,7 @@ from weft.schedule.products import contractions
 from weft.schedule.products.exact_floats import in_exact_floats
 from weft.schedule.products.pack_invariants import with_packed_invariants
 from weft.schedule.products.pad_windows import with_padded_windows
-from weft.schedule.products.tile import best_tile
+from weft.schedule.products.tile import has_tile
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops, where_placed
 
 
@@ -273,7 +273,8 @@ def pad_windows(stage: Stage, task: Task) -> Stage:
 
     for k: if 0 <= o + k - 1 < 28: t = t + x[o + k - 1] * w[k]    becomes    for k: t = t + x_padded[o + k] * w[k]
     """
-    return each_kernel(stage, lambda body: with_padded_windows(body, task.options)) if task.placing else stage
+    cold = (Cold(),) if Cold in task.places else ()
+    return each_kernel(stage, lambda body: with_padded_windows(body, task.options, cold)) if task.placing else stage
 
 
 def partition(stage: Stage, task: Task) -> Stage:
@@ -316,7 +317,7 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     if not task.placing:
         return stage
     options = task.options
-    fits, points = lambda one: best_tile(one, options) is not None, options.contraction_points
+    fits, points = lambda one: has_tile(one, options), options.contraction_points
     kernels = contractions.stage(stage.kernels, points, fits, gathers=task.gathering)
     return replace(stage, formed=tuple(kernels))
 

@@ -64,19 +64,22 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
     parameters += [f"int64_t {writer.given[one]}" for one in given]
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
+    block = list(writer.block(body, "    "))
+    looping = any("for (" in line for line in block)
     lines = [
         *(line for one in writer.products.values() for line in one.functions()),
         *_scratch(name, list(writer.products.values()), shared),
         *(line for one in shared for line in one.functions(inside)),
-        f"static WEFT_APART void {name}_on({', '.join([*parameters, 'const weft_run *run'])})",
+        f"static WEFT_{'APART' if looping else 'CALLING'} void {name}_on("
+        f"{', '.join([*parameters, 'const weft_run *run'])})",
         "{",
         f"    /* {shapes} */",
         *(["    char *const scratch = run->scratch;"] if writer.products else []),
         *declared_arrays(held_in(body), names),
-        *writer.block(body, "    "),
+        *block,
         *finishing(body),
         "}",
-        f"void {name}(void *const *buffers, const int64_t *given, const weft_run *run)",
+        f"WEFT_CALLING void {name}(void *const *buffers, const int64_t *given, const weft_run *run)",
         f"{{ {name}_on({', '.join([*arguments, 'run'])}); }}",
     ]
     return "\n".join(lines) + "\n"

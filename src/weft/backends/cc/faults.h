@@ -27,6 +27,16 @@ static WEFT_APART void weft_looked_up(const double *x, const int64_t *l, double 
                     y[(a * 4 + b) * 32 + c] =
                         weft_where_float64(c - a + 2 < 20, x[3 * b + 2 * c + 2] + (double)l[b + c], x[3 * b + c]);
 }
+static WEFT_SELDOM bool weft_right_look(const double *y)
+{
+    for (int b = 0; b < 4; b++)
+        for (int c = 0; c < 32; c++) {
+            const int at = c < 18 ? 3 * b + 2 * c + 2 : 3 * b + c;
+            const double wanted = (at * 8 + 3) % 11 - 3 + (c < 18 ? ((b + c) * 8 + 3) % 11 - 3 : 0);
+            if (y[b * 32 + c] != wanted) return false;
+        }
+    return true;
+}
 static bool weft_right_callers(void)
 {
     double x[74], y[128];
@@ -35,13 +45,7 @@ static bool weft_right_callers(void)
     for (int q = 0; q < 71; q++) l[q] = (q * 8 + 3) % 11 - 3;
     for (int q = 0; q < 128; q++) y[q] = -77;
     weft_looked_up(x, l, y);
-    for (int b = 0; b < 4; b++)
-        for (int c = 0; c < 32; c++) {
-            const int at = c < 18 ? 3 * b + 2 * c + 2 : 3 * b + c;
-            const double wanted = (at * 8 + 3) % 11 - 3 + (c < 18 ? ((b + c) * 8 + 3) % 11 - 3 : 0);
-            if (y[b * 32 + c] != wanted) return false;
-        }
-    return true;
+    return weft_right_look(y);
 }
 
 /* Choices between numbers that are read, on vectors, by comparisons of other widths. */

@@ -2,13 +2,17 @@
 #include <stdint.h>
 
 /* Nests are compiled apart from what calls them: gcc 12 has been seen to take one that writes for one that does not.
-   What runs once, or hardly ever, is not worth the time that making it fast takes. */
+   What runs once is not worth the time that making it fast takes; what is cold, or only calls others, not much of it. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define WEFT_APART __attribute__((noipa))
 #define WEFT_SELDOM __attribute__((noipa, cold, optimize("O0")))
+#define WEFT_COLD __attribute__((noipa, cold, optimize("Og")))
+#define WEFT_CALLING __attribute__((noipa, optimize("Og")))
 #else
 #define WEFT_APART __attribute__((noinline))
 #define WEFT_SELDOM __attribute__((noinline, cold))
+#define WEFT_COLD WEFT_SELDOM
+#define WEFT_CALLING WEFT_APART
 #endif
 
 /* Some lines of memory, from one of them on, that are soon read, or written. Nothing is wrong with those beyond it. */

@@ -20,7 +20,7 @@ from weft.backends.cc.held import declared_arrays
 from weft.backends.cc.lines import Lines
 from weft.loops import Buffer, Bypass, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
 from weft.loops.effects import effects
-from weft.loops.legality import is_shared
+from weft.loops.legality import is_cold, is_shared
 from weft.loops.walk import everything, free, parts, scoped, variables
 from weft.ops.dtypes import numpy_type
 
@@ -78,17 +78,18 @@ class SharedWork:
         ends = ["int64_t first", "int64_t end", "char *restrict scratch"]
         given = [*(f"of->{one}" for one in names), *self._own_memory(), "first", "end"]
         given.append(f"scratch + {self.private_bytes}")
+        attribute = "WEFT_COLD" if is_cold(self.stmt) else "WEFT_APART"
         return [
             f"static int64_t {self.kernel}_took{self.ordinal};",
             f"struct {name} {{ {' '.join(fields)} }};",
-            f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
+            f"static {attribute} void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
             "{",
             *declared_arrays(self.held, writer.buffers),
             *writer.block([self.stmt], "    "),
             *finishing([self.stmt]),
             "}",
-            f"static void {self.kernel}_part{self.ordinal}(const void *given, int64_t first, int64_t end,",
-            "    char *scratch)",
+            f"static WEFT_CALLING void {self.kernel}_part{self.ordinal}("
+            "const void *given, int64_t first, int64_t end, char *scratch)",
             "{",
             f"    const struct {name} *const of = given;",
             f"    {self.kernel}_on{self.ordinal}({', '.join(given)});",

@@ -13,7 +13,12 @@
    that it may run on and where nobody of the round is. It may run on as many as before afterwards.
 
    They are started when they are first needed, and again after a fork. Where none can be started callers work alone.
-   Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. */
+   Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. All of it is
+   waiting and counting, which no optimisation makes faster. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+#endif
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -265,3 +270,6 @@ void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
     weft_join(others - (atomic_fetch_and(&weft_team.gate, ~(uint64_t)weft_seats) & weft_seats));
     atomic_store(&weft_team.taken, false);
 }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif

@@ -95,6 +95,8 @@ class _Part:
     decided: Kernel | None = None
     #: Why a contraction that could be a sum beside its own is not.
     apart: str = ""
+    #: Why parts that have not changed since do not join it: how long they were, whether contractions run together.
+    refused: dict[tuple[_Part, int, bool], str] = field(default_factory=dict)
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool, gathers: bool = False) -> _Part:
@@ -120,6 +122,17 @@ class _Part:
 
     def join(self, other: _Part, scales: FusionCost) -> str:
         """Take another part in; or leave both as they are and say why not."""
+        asked = other, other.length, scales.together and self.tiled and other.tiled
+        if asked in self.refused:
+            return self.refused[asked]
+        why = self._join(other, scales)
+        if why:
+            self.refused[asked] = why
+        else:
+            self.refused = {}
+        return why
+
+    def _join(self, other: _Part, scales: FusionCost) -> str:
         if self.decided or other.decided:
             return "it is decided how its loops run"
         if (self.recurrence and other.product) or (other.recurrence and self.product):

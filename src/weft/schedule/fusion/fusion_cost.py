@@ -94,7 +94,7 @@ class FusionCost:
         A sum of all its cells leaves it to one thread: it saves a pass over these, and the work of the others.
         """
         ns, cores = work_ns(before.placed, self.machine), self.machine.cores
-        if ns < 2 * self.options.chunk_ns or not _is_shareable(before) or _is_shareable(after):
+        if ns < 2 * self.options.chunk_ns or _is_shareable(after) or not _is_shareable(before):
             return ""
         saved, lost = pass_ns(self.machine, *effects(before.rest).buffers), ns * (1 - 1 / cores)
         return f"it would save {saved:.0f} ns of memory and leave {lost:.0f} ns to one thread" if lost > saved else ""

@@ -24,14 +24,17 @@ from weft.loops.legality import collapsed_loops, illegal, points
 from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, bytes_with_next, passes_over, piece_of, streams_of
 from weft.loops.walk import Body, accesses, everything, own_accesses, scoped, with_body
 from weft.ops.dtypes import numpy_type
-from weft.schedule.annotate import annotated, replaced
+from weft.schedule.annotate import annotated, hot_replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
 def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block whose loops store past the caches what nothing else in it touches, where it touches enough: as a whole,
     or in the iterations of a loop."""
-    touched = Counter(one.buffer for one in accesses(body))
+    every, most = accesses(body), options.machine.caches[1]
+    if not any(one.writes and one.buffer.bytes > most for one in every):
+        return tuple(body)
+    touched = Counter(one.buffer for one in every)
 
     def change(loop: For) -> Sequence[Stmt] | None:
         loops, inside = collapsed_loops(loop)
@@ -44,9 +47,9 @@ def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -
         return None if illegal(past) else (past,)
 
     def of_rows(loop: For) -> Sequence[Stmt] | None:
-        return (with_body(loop, replaced(loop.body, change)),) if _fills_first_cache(loop, options) else None
+        return (with_body(loop, hot_replaced(loop.body, change)),) if _fills_first_cache(loop, options) else None
 
-    return replaced(body, change if _touched(body) > options.machine.caches[-1] else of_rows)
+    return hot_replaced(body, change if _touched(body) > options.machine.caches[-1] else of_rows)
 
 
 def _touched(body: Sequence[Stmt]) -> int:

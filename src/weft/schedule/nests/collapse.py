@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from weft.loops import Collapse, For, Stmt
 from weft.loops.legality import carried, collapsed_loops, illegal
-from weft.schedule.annotate import replaced
+from weft.schedule.annotate import hot_replaced
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """A block with loops made one where they can be, from the innermost out."""
-    return replaced(body, lambda loop: (_collapsed(replace(loop, body=collapsed(loop.body))),))
+    return hot_replaced(body, lambda loop: (_collapsed(replace(loop, body=collapsed(loop.body))),))
 
 
 def _collapsed(loop: For) -> For:

@@ -19,7 +19,7 @@ from weft.loops import Ahead, For, Stmt
 from weft.loops.legality import collapsed_loops, illegal
 from weft.loops.streams import MemoryStream, fetched_by, passes_over
 from weft.loops.walk import Body, body_of, everything
-from weft.schedule.annotate import annotated, replaced
+from weft.schedule.annotate import annotated, hot_replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
@@ -37,7 +37,7 @@ def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> 
         fetching = annotated(loop, Ahead(1))
         return None if illegal(fetching) else (fetching,)
 
-    return replaced(body, change)
+    return hot_replaced(body, change)
 
 
 def _collapsed_into(loop: For) -> Sequence[Stmt]:

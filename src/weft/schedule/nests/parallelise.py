@@ -102,11 +102,12 @@ def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
 def shared_ways(staged: Staged, ns: float, options: CompileOptions) -> list[tuple[float, float, str, int]]:
     """What threads can share of a product that takes so long, so many at a time: how many steps that takes, in chunks
     of which share."""
-    assert staged.what.tile is not None
-    fewest = {"columns": staged.what.tile.at_once, "rows": 1}
+    if (tile := staged.what.tile) is None:
+        return []
+    parts, fewest = placed_parts(staged), {"columns": tile.at_once, "rows": 1}
     return [
-        (_shared_steps(staged, side, size, chunk, options), chunk / size, side, chunk)
-        for side, size in sides(staged)
+        (_shared_steps(parts, tile, side, size, chunk, options), chunk / size, side, chunk)
+        for side, size in _sides(parts, tile)
         if size > 1 and not shared_product(staged, side)
         for chunk in _chunks(size, ns, options, fewest[side])
     ]
@@ -114,8 +115,10 @@ def shared_ways(staged: Staged, ns: float, options: CompileOptions) -> list[tupl
 
 def alone_steps(staged: Staged, options: CompileOptions) -> float:
     """What a product takes that one core does, in steps of a vector unit."""
-    (side, size), *_ = sides(staged)
-    return _shared_steps(staged, side, size, size, options)
+    parts, tile = placed_parts(staged), staged.what.tile
+    assert tile is not None
+    (side, size), *_ = _sides(parts, tile)
+    return _shared_steps(parts, tile, side, size, size, options)
 
 
 def _chunks(size: int, ns: float, options: CompileOptions, fewest: int) -> list[int]:
@@ -126,14 +129,13 @@ def _chunks(size: int, ns: float, options: CompileOptions, fewest: int) -> list[
     return [least, *sorted(one for one in even if one > least)]
 
 
-def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: CompileOptions) -> float:
+def _shared_steps(parts: Parts, tile: Tile, side: str, size: int, chunk: int, options: CompileOptions) -> float:
     """When the last core is done with its chunks of a product, in steps of a vector unit.
 
     Whoever has some rows reads all columns for them, and packs them where these are packed; rows only if they are, or
     looks through them.
     """
-    parts, tile, machine = placed_parts(staged), staged.what.tile, options.machine
-    assert tile is not None
+    machine = options.machine
     rows, columns = points(parts.left), points(parts.right)
     sums = sum(points(one.sums) for one in all_sums(parts))
     number = {"": 0.0, "copied": machine.copy_steps, "transposed": machine.transpose_steps}[tile.panel]
@@ -144,7 +146,7 @@ def _shared_steps(staged: Staged, side: str, size: int, chunk: int, options: Com
     looks = rows * sums / tile.lanes * machine.load_steps if tile.looks and not (tile.block or tile.group) else 0.0
     rounds = -(-size // (chunk * machine.cores))
     share, work = min(rounds * chunk, size) / size, rows * columns * sums / (tile.lanes * tile.interleaved)
-    tall, wide = (dict(sides(staged))[one] for one in ("rows", "columns"))
+    tall, wide = (dict(_sides(parts, tile))[one] for one in ("rows", "columns"))
     work += machine.contested_steps * _contested_lines(parts, tile, side, size, chunk, machine)
     if side == "columns":
         each = rounds * (strips * _times(chunk, tile.panels) + looks)
@@ -180,9 +182,10 @@ def _times(pieces: int, each: int) -> int:
 
 def sides(staged: Staged) -> list[tuple[str, int]]:
     """What threads could share of a product, and how much of it there is."""
-    if (tile := staged.what.tile) is None:
-        return []
-    parts = placed_parts(staged)
+    return [] if staged.what.tile is None else _sides(placed_parts(staged), staged.what.tile)
+
+
+def _sides(parts: Parts, tile: Tile) -> list[tuple[str, int]]:
     columns = _pieces(parts.right, tile.vectors * (1 if tile.dot else tile.lanes))
     return [("columns", columns), ("rows", _pieces(parts.left, tile.rows))]
 

@@ -25,7 +25,7 @@ from dataclasses import replace
 from weft.loops import Buffer, For, Jam, Stmt, walk
 from weft.loops.legality import added_to, collapsed_loops, illegal
 from weft.loops.walk import perfect
-from weft.schedule.annotate import annotated, replaced
+from weft.schedule.annotate import annotated, hot_replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.nests.in_registers import in_registers
 
@@ -41,7 +41,7 @@ def jammed(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, registers: 
             return None
         return ((_held(loop, found[2].buffer, options) if registers else None) or jam,)
 
-    return replaced(body, change)
+    return hot_replaced(body, change)
 
 
 def _held(loop: For, buffer: Buffer, options: CompileOptions) -> For | None:

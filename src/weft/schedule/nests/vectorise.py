@@ -47,7 +47,7 @@ from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.ops.dtypes import numpy_type
 from weft.optimise.latency import is_long_latency
-from weft.schedule.annotate import annotated, is_innermost, replaced
+from weft.schedule.annotate import annotated, hot_replaced, is_innermost
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.nests.in_registers import in_registers
 
@@ -70,7 +70,7 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, registe
         before, one, after = in_variable(loop, names)
         return (*before, _chosen(one, options, registers), *after)
 
-    return replaced(body, change)
+    return hot_replaced(body, change)
 
 
 def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:

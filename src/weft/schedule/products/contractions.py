@@ -35,6 +35,7 @@ from weft.loops.walk import (
     expanded,
     map_scalars,
     mentioned,
+    operations,
     parts,
     reads,
     scoped,
@@ -64,9 +65,7 @@ def may_contract(body: Sequence[Stmt], least: int) -> bool:
 
 def is_hidden(body: Sequence[Stmt], points: int) -> bool:
     """May a block be a contraction of so many points, though it is not seen to be one that can be placed?"""
-    scalars = (one for stmt in everything(body) for part in parts(stmt) for one in walk(part))
-    multiplies = any(isinstance(one, Call) and one.op == SUM_OF_PRODUCTS[1] for one in scalars)
-    if not multiplies or not may_contract(body, points):
+    if SUM_OF_PRODUCTS[1] not in operations(body) or not may_contract(body, points):
         return False
     found = contracting(body[0]) if len(body) == 1 else None
     return found is None or bool(found.what.why)

@@ -85,7 +85,8 @@ def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, out
 def _with_rows_converted(staged: Staged, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
     """A contraction after a copy of its rows in its own type, if several tiles of columns would convert them; or as it
     is. Columns are converted as they are packed."""
-    best = best_tile(staged, options)
+    converts = any(isinstance(one, Cast) for one in parts_of(staged).factors)
+    best = best_tile(staged, options) if converts else None
     if best is None or best.what.tile is None or best.what.tile.interleaved > 1:
         return (staged,)
     parts, wide = parts_of(best), options.thresholds.tile_vectors * lanes_of(parts_of(best), options.machine)

@@ -28,7 +28,7 @@ from math import prod
 from typing import NamedTuple
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store
+from weft.loops import Buffer, For, How, If, Inside, Let, Local, Read, Set, Stmt, Store
 from weft.loops.contraction import Contraction, guarded_factor
 from weft.loops.legality import points
 from weft.loops.names import BlockNames
@@ -40,15 +40,20 @@ from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.products.contractions import Contracting, contracting, is_placed
 
 
-def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
-    """A block whose contractions that a backend may place run at all points."""
+def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, cold: Sequence[How] = ()) -> Body:
+    """A block whose contractions that a backend may place run at all points.
+
+    The loops that they were, which hardly ever run, are annotated so.
+    """
     names = BlockNames(body)
 
     def rule(stmt: Stmt) -> Body | None:
-        found = contracting(stmt) if isinstance(stmt, For) else None
+        if not isinstance(stmt, For):
+            return None
+        found = contracting(stmt)
         if found is None or not found.what.is_conditional or not is_placed(found, options.contraction_points):
             return None
-        return _at_all_points(found, stmt, names, options)
+        return _at_all_points(found, replace(stmt, how=tuple(cold)), names, options)
 
     return top_down(body, rule)
 

@@ -77,9 +77,19 @@ def tiled(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stm
 
 def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
     """The best way to tile a contraction; None if it is better left as loops."""
+    best = _best_way(staged, options)
+    return None if best is None else _in_tiles(staged, best, options)
+
+
+def has_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> bool:
+    """Is there a way to tile a contraction that is better than to leave it as loops?"""
+    return _best_way(staged, options) is not None
+
+
+def _best_way(staged: Staged, options: CompileOptions) -> _Way | None:
     ways = [(way, _steps(way, options)) for way in _all_ways(staged, options)]
     best, steps = min(ways, key=lambda one: one[1], default=(None, inf))
-    return None if best is None or steps == inf or not _runs_in(best) else _in_tiles(staged, best, options)
+    return None if best is None or steps == inf or not _runs_in(best) else best
 
 
 def tilings(staged: Staged, options: CompileOptions = DEFAULTS) -> list[Staged]:
