@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,28 @@ def test_ranks_do_not_lie_along_as_many_steps(ranks: int) -> None:
     given, end = unrolled(cell, xs, h, range(ranks))
     found, expected = (wf.grad(total(*one), xs) for one in ((outputs, last), (*given.values(), end)))
     agree(values("interp", found), values("interp", expected))
+
+
+#: What a cell makes of what it finds and reads without differentiating it: of an `x` of its own for each step.
+READ_ALONE: dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]] = {
+    "a constant": lambda h, x: h * wf.stop_gradient(wf.sum(wf.sin(x))),
+    "the constant itself": lambda h, x: h * wf.stop_gradient(x[..., :1]),
+    "a choice": lambda h, x: wf.where(wf.sum(x) > 0, h * h, wf.sin(h)),
+    "a draw of each step": lambda h, x: wf.dropout(wf.sin(h), 0.5, step=wf.cast(wf.sum(x) * 100.0, "int64")),
+}
+
+
+@pytest.mark.parametrize("name", READ_ALONE)
+@pytest.mark.parametrize("recompute", [1, 2, True])
+def test_what_is_not_differentiated_is_read_again(name: str, recompute: bool | int) -> None:
+    x, h = wf.stop_gradient(sequence(steps=5)), state("h")
+    found = []
+    for again in (recompute, False):
+        wf.seed(0)
+        outputs, last = wf.scan(READ_ALONE[name], x, init=h, recompute=again)
+        slope = wf.grad(total(outputs, last), h)
+        found.append(values("interp", slope, wf.grad(total(slope), h)))
+    agree(*found)
 
 
 def test_carries_of_some_steps_are_kept() -> None:

@@ -321,7 +321,8 @@ class _LoopBuilder:
         """The slices that an iteration reads, and the tensors that are the same in all.
 
         Children are what a tensor changes with, which is not always what it is computed from: a gradient that is masked
-        changes as one that is not.
+        changes as one that is not, and with the steps of its draws nothing random changes. Where those are computed
+        again, the slices that they read are read again too.
         """
         seen = {one.before for one in self.of.carries}
         slices: dict[Tensor, Tensor] = {}
@@ -340,7 +341,8 @@ class _LoopBuilder:
                 rest += reversed(tensor.children)
             else:
                 captured[tensor] = None
-        return slices, list(captured)
+        again = {one: of for one, of in self.of.slices.items() if one.node in self.slicing and one.node in varies}
+        return slices | again, list(captured)
 
     def _iterations(self, node: Node) -> Iterations | None:
         if node in self.of.again:
