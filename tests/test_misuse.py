@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a size of an array": (
         lambda: wf.dim(np.ones(3), "i"),  # type: ignore[arg-type]
-        "`dim` takes a Tensor for `tensor`, not array([1., 1., 1.])",
+        "`dim` takes a Tensor for `x`, not array([1., 1., 1.])",
     ),
     "too many devices": (lambda: wf.Context("interp", devices=1 << 40), "backend 'interp' has 1024 devices here"),
     "a stage that is no text": (

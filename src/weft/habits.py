@@ -96,7 +96,7 @@ _MODULE = _table(
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
-        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, size=32, shuffle=True)",
+        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, batch_size=32, shuffle=True)",
         "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
@@ -195,14 +195,14 @@ _BLOCKS = _table(
     }
 )
 
-_BATCHES = "wf.data.batches(x, y, size=32, shuffle=True) gives batches in each epoch"
+_BATCHES = "wf.data.batches(x, y, batch_size=32, shuffle=True) gives batches in each epoch"
 _FEEDING = _table(
     {
         "DataLoader dataloader loader Loader Dataset TensorDataset IterableDataset from_tensor_slices": _BATCHES,
         "BatchSampler Sampler RandomSampler shuffle shuffled": _BATCHES,
         "random_split train_test_split train_val_split": "train, test = wf.data.split(x, y, part=0.25)",
-        "pad_sequence padded_batch pad": "wf.data.buckets(sequences, size=32) pads batches of like lengths",
-        "batch": "wf.data.batches(x, y, size=32)",
+        "pad_sequence padded_batch pad": "wf.data.buckets(sequences, batch_size=32) pads batches of like lengths",
+        "batch": "wf.data.batches(x, y, batch_size=32)",
         "memmap open_memmap": "wf.data.mapped(path)",
         "ByteLevelBPETokenizer AutoTokenizer": "wf.data.load_tokenizer(path), wf.data.byte_pairs(text, size)",
         "MNIST": "wf.data.mnist()",

@@ -237,7 +237,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "keep= takes a list, not NoneType",
         "",
     ),
-    "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `tensor`, not [1]", ""),
+    "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `x`, not [1]", ""),
     "a kind of axis that is none": (
         lambda: wf.stack(X, X, kind=[]),
         "`stack` takes one of 'batch', 'input', 'output' for `kind`, not []",
@@ -519,7 +519,7 @@ def test_public_functions_pickle() -> None:
 @pytest.mark.parametrize(
     ("get", "fix"),
     [
-        (lambda: wf.data.DataLoader, "wf.data.batches(x, y, size=32, shuffle=True)"),  # type: ignore[attr-defined]
+        (lambda: wf.data.DataLoader, "wf.data.batches(x, y, batch_size=32, shuffle=True)"),  # type: ignore[attr-defined]
         (lambda: wf.data.random_split, "wf.data.split(x, y, part=0.25)"),  # type: ignore[attr-defined]
         (lambda: wf.data.batche, "did you mean wf.data.batches?"),  # type: ignore[attr-defined]
         (lambda: wf.train.Trainer, "wf.train.fit(model, loss, (x, y), epochs=10)"),  # type: ignore[attr-defined]

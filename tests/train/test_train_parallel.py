@@ -176,7 +176,7 @@ def test_static_indices_reach_the_loss_and_the_optimiser() -> None:
         return wf.optim.sgd(loss, lr=0.1 * wf.constant(n))
 
     step = wf.train.data_parallel(ctx, loss_of, optimise, bindings=[n])
-    assert step(np.array([[1.0], [2.0], [3.0]]), n=2) == pytest.approx(4.0)
+    assert step(np.array([[1.0], [2.0], [3.0]]), step=2) == pytest.approx(4.0)
     assert [device[w].item() for device in ctx.devices] == pytest.approx([1 - 0.2 * 4, 1 - 0.2 * 4])
     with pytest.raises(wf.WeftError, match="static index `n` is not bound"):
         step(np.ones((3, 1)))
@@ -281,12 +281,12 @@ def test_measures_are_means_over_all_examples() -> None:
             lambda loss: wf.optim.sgd(loss, lr=0.0),
             reduction,  # type: ignore[arg-type]
         )
-        value, measures = step(x)
-        assert (value, measures["middle"]) == (pytest.approx(6.0 if reduction == "mean" else 42.0), pytest.approx(3.0))
+        value, metrics = step(x)
+        assert (value, metrics["middle"]) == (pytest.approx(6.0 if reduction == "mean" else 42.0), pytest.approx(3.0))
     wrong = wf.train.data_parallel(
         wf.Context("interp", devices=2), lambda x: (wf.mean(w * x, "...|... => 0"), {"each": x}), OPTIMISERS["adam"]
     )
-    with pytest.raises(wf.WeftError, match=r"measure `each`, `x` is not one number: its shape is 3\|1"):
+    with pytest.raises(wf.WeftError, match=r"metric `each`, `x` is not one number: its shape is 3\|1"):
         wrong(x)
 
 

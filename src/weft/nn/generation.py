@@ -72,8 +72,8 @@ class Generator:
     to whole sequences at every step.
     """
 
-    def __init__(self, model: Layer, ctx: Context, plan: GenerationPlan) -> None:
-        self.model, self.ctx, self.plan = model, ctx, plan
+    def __init__(self, model: Layer, context: Context, plan: GenerationPlan) -> None:
+        self.model, self.ctx, self.plan = model, context, plan
         self._nodes: dict[str, Tensor] = {}
         self._compiled: dict[tuple[int, bool], Function] = {}
 
@@ -210,7 +210,7 @@ def generate(
     sequences at every step, which any model allows that looks back only. `options` are those of `wf.config` if not
     given.
 
-    >>> model = wf.nn.gpt(vocabulary=50, max_len=16, width=8, num_layers=2, num_heads=2)
+    >>> model = wf.nn.gpt(vocab_size=50, max_len=16, d_model=8, num_layers=2, num_heads=2)
     >>> tokens = wf.nn.generate(model, [3, 14, 15], max_new=5, context=ctx)
     >>> print(len(tokens), tokens.dtype)
     5 int32
