@@ -26,6 +26,7 @@ MEANS: Mapping[str, tuple[str, str]] = {
         "wf.data.batches wf.data.buckets wf.data.windows wf.train.evaluate wf.train.fit wf.train.predict",
         "examples in a batch, not the sizes of a row",
     ),
+    "device": ("wf.Stream", "the device itself"),
     "dropout_rate": (
         "wf.nn.TransformerStyle wf.nn.cross_attention wf.nn.llama wf.nn.mobilenet wf.nn.multi_head_attention wf.nn.vgg",
         "a part of a block",

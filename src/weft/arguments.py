@@ -19,6 +19,7 @@ from weft.errors import HOME, ArgumentError
 ALSO_CALLED: Mapping[str, str] = {
     "accum": "reduce reduction",
     "activation": "nonlinearity act",
+    "backend": "device",
     "b": "batch batch_size",
     "batch_size": "size batch",
     "beta": "alpha",
@@ -59,6 +60,7 @@ ALSO_CALLED: Mapping[str, str] = {
     "optimise": "optimizer",
     "out_channels": "channels filters features",
     "padded": "padding same",
+    "part": "test_size",
     "patch_size": "patch",
     "rate": "p dropout_rate dropout",
     "ratio": "reduction",
@@ -103,8 +105,7 @@ def misuse(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as unbound:
-        known = {name: one for name, one in signature.parameters.items() if name != "self"}
-        what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
+        what, fix = _mismatch(function, kwargs, str(unbound))
         other, advice = _kind_mistake(function, args, kwargs)
         return ArgumentError(other or what, fix=advice or fix)
     while inner is not None:
@@ -167,10 +168,8 @@ def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
         one = signature.parameters[name]
         several = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         if name in kinds and not several and not _fits(value, kinds[name]):
-            shown = repr(value)
-            shown = shown if len(shown) <= 60 else shown[:59] + "…"
-            what = f"`{_called(function)}` takes {_spelled_kind(kinds[name])} for `{name}`, not {shown}"
-            return what, other_kind(name, value)
+            what = f"`{_called(function)}` takes {_spelled_kind(kinds[name])} for `{name}`, not {excerpt(value)}"
+            return what, other_kind(name, value) or calling(function)
     return "", ""
 
 
@@ -196,10 +195,8 @@ def _spelled_kind(kind: Any) -> str:
     return _KINDS.get(whole) or f"a {getattr(whole, '__name__', str(whole))}"
 
 
-def _mismatch(
-    name: str, known: Mapping[str, inspect.Parameter], kwargs: Mapping[str, Any], said: str
-) -> tuple[str, str]:
-    takes = f"call it {name}({', '.join(map(_spelled, known.values()))})"
+def _mismatch(function: Callable[..., Any], kwargs: Mapping[str, Any], said: str) -> tuple[str, str]:
+    name, known, takes = _called(function), _parameters(function), calling(function)
     for keyword in kwargs:
         if keyword not in known:
             near = argument_meant(keyword, known)
@@ -211,6 +208,21 @@ def _mismatch(
     if "positional" in said:
         return f"`{name}` was given too many arguments without a name", takes
     return f"`{name}` cannot be called so: {said}", takes
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return {name: one for name, one in inspect.signature(function).parameters.items() if name != "self"}
+
+
+def calling(function: Callable[..., Any]) -> str:
+    """How a function is called."""
+    return f"call it {_called(function)}({', '.join(map(_spelled, _parameters(function).values()))})"
+
+
+def excerpt(value: object) -> str:
+    """A value as Python shows it, or how that begins."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 60 else shown[:59] + "…"
 
 
 def argument_meant(keyword: str, known: Iterable[str]) -> str:

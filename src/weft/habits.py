@@ -175,6 +175,21 @@ _OPTIMISERS = _table(
 )
 
 
+_RUNS = "ctx[t] is the value of a tensor; step = ctx.compile(code), or ctx.function(x, code=…), is called: step()"
+_CONTEXT = _table(
+    {
+        "run execute eval evaluate session forward call": _RUNS,
+        "jit trace": "ctx.function(x, returns=y) is a function of arrays",
+        "get value values numpy": "ctx[t] is the value of a tensor, a NumPy array",
+        "set put assign": "ctx[t] = array sets a parameter, data or a node",
+        "save load state_dict": "wf.save(path, ctx.state(step)), ctx.restore(step, wf.load(path))",
+        "load_state_dict": "ctx.restore(step, wf.load(path))",
+        "fit train": "wf.train.fit(model, loss, (x, y), context=ctx)",
+        "grad backward gradient": "wf.grad(loss, w) is a tensor, and ctx[…] its value",
+        "sync wait block_until_ready": "ctx.synchronize()",
+        "to cuda": 'a context is made for a backend: wf.Context("cuda")',
+    }
+)
 #: Blocks that others have under another name.
 _BLOCKS = _table(
     {
@@ -247,6 +262,16 @@ def no_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     """`t.name` of a tensor, which there is not."""
     functions = {function: f"wf.{function}(t)" for function in FUNCTIONS}
     return _missing(f"a tensor has no `{name}`", "t.", name, known, {**functions, **_TENSOR})
+
+
+def no_context_attribute(name: str, known: Iterable[str]) -> NoSuchName:
+    """`ctx.name` of a context, which there is not."""
+    return _missing(f"a context has no `{name}`", "ctx.", name, known, _CONTEXT)
+
+
+def not_called() -> WeftError:
+    """`ctx(t)`."""
+    return WeftError("a context is not called", fix=_RUNS)
 
 
 def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:

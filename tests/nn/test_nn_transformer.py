@@ -174,8 +174,8 @@ def test_what_a_style_cannot_be() -> None:
     with pytest.raises(wf.WeftError, match="a transformer knows no norm='batch'") as error:
         wf.nn.TransformerStyle(norm="batch")  # type: ignore[arg-type]
     assert error.value.fix == "say one of 'layer', 'rms'"
-    with pytest.raises(wf.WeftError, match="a language model cannot share a width of 10 among 4 heads") as error:
+    with pytest.raises(wf.WeftError, match="a language model cannot share d_model=10 among 4 heads") as error:
         wf.nn.gpt(wf.data(IDS, batch=2), vocab_size=7, max_len=5, d_model=10, num_layers=1, num_heads=4)
-    assert error.value.fix == "width=12, or other heads"
+    assert error.value.fix == "d_model=12, or other heads"
     with pytest.raises(wf.WeftError, match="feed_forward knows no kind='elu'"):
         wf.nn.feed_forward(wf.data(X, batch=2), d_ff=4, kind="elu")

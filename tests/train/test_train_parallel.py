@@ -176,7 +176,7 @@ def test_static_indices_reach_the_loss_and_the_optimiser() -> None:
         return wf.optim.sgd(loss, lr=0.1 * wf.constant(n))
 
     step = wf.train.data_parallel(ctx, loss_of, optimise, bindings=[n])
-    assert step(np.array([[1.0], [2.0], [3.0]]), step=2) == pytest.approx(4.0)
+    assert step(np.array([[1.0], [2.0], [3.0]]), n=2) == pytest.approx(4.0)
     assert [device[w].item() for device in ctx.devices] == pytest.approx([1 - 0.2 * 4, 1 - 0.2 * 4])
     with pytest.raises(wf.WeftError, match="static index `n` is not bound"):
         step(np.ones((3, 1)))

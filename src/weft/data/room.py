@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weft.errors import WeftError
 from weft.habits import no_feed
 from weft.lazy import LOADING
-from weft.public import exported, theirs
+from weft.public import exported, public, theirs
 from weft.tensor import leaves
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class DataRoom(ModuleType):
                 error.__traceback__ = theirs(error.__traceback__)
                 raise
 
+        @public
         def __getattr__(self, name: str) -> Any:
             if name not in _HOME:
                 raise _unknown(name)

@@ -166,10 +166,10 @@ class Heads:
 
 def head_size(user: str, width: int, num_heads: int) -> int:
     """How many numbers each head has of the width of a model."""
-    whole(user, width=width, num_heads=num_heads)
+    whole(user, d_model=width, num_heads=num_heads)
     if width % num_heads:
-        what = f"{user} cannot share a width of {width} among {num_heads} heads"
-        raise WeftError(what, fix=f"width={width - width % num_heads + num_heads}, or other heads")
+        what = f"{user} cannot share d_model={width} among {num_heads} heads"
+        raise WeftError(what, fix=f"d_model={width - width % num_heads + num_heads}, or other heads")
     return width // num_heads
 
 

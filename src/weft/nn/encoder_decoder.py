@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from weft.nn.attention import head_size
-from weft.nn.checks import one_of, whole
+from weft.nn.checks import of_tokens, one_of, whole
 from weft.nn.decoding import decoding
 from weft.nn.generation import language_model
 from weft.nn.linear import linear
@@ -77,7 +77,8 @@ def transformer(
 
 def _entered(name: str, ids: Tensor, vocabulary: int, width: int, max_len: int, positions: PositionKind) -> Tensor:
     """What stands for each token and its position."""
-    whole("transformer", vocabulary=vocabulary, max_len=max_len)
+    whole("transformer", vocab_size=vocabulary, max_len=max_len)
+    of_tokens("transformer", ids)
     x = take(param(f"{name}_tokens", o=(vocabulary, width), init=normal(0.0, width**-0.5)), ids)
     if positions == "sinusoidal":
         return sinusoidal_positions(x, d_model=width, max_len=max_len)
@@ -88,7 +89,7 @@ def _entered(name: str, ids: Tensor, vocabulary: int, width: int, max_len: int, 
 
 @op
 def transformer_with_loss(source: Tensor, target: Tensor, ids: Tensor, *, model: Any) -> Any:
-    """How badly a model from `source` to `tgt_input` foresees the tokens `tgt_target`, one further on; and its scores.
+    """How badly a model from `source` to `target` foresees the tokens `ids`, one further on; and its scores.
 
     >>> source, target = (wf.data(np.zeros((2, n), "int32"), batch=2) for n in (3, 5))
     >>> model = wf.nn.transformer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.nn.attention import head_size
-from weft.nn.checks import whole
+from weft.nn.checks import of_tokens, whole
 from weft.nn.generation import language_model
 from weft.nn.position_encoding import learned_positions
 from weft.nn.transformer import TransformerStyle, decoder_only_block
@@ -36,7 +36,7 @@ def gpt(
     3,10|50 8->2,4
     """
     whole("gpt", vocab_size=vocab_size, max_len=max_len, d_model=d_model, num_layers=num_layers)
-    tokens = _table(vocab_size, d_model)
+    tokens = _table("gpt", ids, vocab_size, d_model)
     x = learned_positions(max_len=max_len, label="positions")(take(tokens, ids))
     return _scores(_blocks(x, num_layers, num_heads, d_model, d_ff or 4 * d_model, style), tokens, vocab_size, tied)
 
@@ -77,12 +77,13 @@ def llama(
         rope_base=rope_base,
         interleaved=interleaved,
     )
-    tokens = _table(vocab_size, d_model)
+    tokens = _table("llama", ids, vocab_size, d_model)
     return _scores(_blocks(take(tokens, ids), num_layers, num_heads, d_model, d_ff, style), tokens, vocab_size, tied)
 
 
-def _table(vocabulary: int, width: int) -> Tensor:
-    return param("tokens", o=(vocabulary, width), init=normal(0.0, 0.02))
+def _table(user: str, ids: Tensor, vocab_size: int, d_model: int) -> Tensor:
+    of_tokens(user, ids)
+    return param("tokens", o=(vocab_size, d_model), init=normal(0.0, 0.02))
 
 
 def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, style: TransformerStyle) -> Tensor:
@@ -92,7 +93,7 @@ def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, s
     return style.ended(x)
 
 
-def _scores(x: Tensor, tokens: Tensor, vocabulary: int, tied: bool) -> Tensor:
+def _scores(x: Tensor, tokens: Tensor, vocab_size: int, tied: bool) -> Tensor:
     if tied:
         return einsum("v, d; ...|d => ...|v", tokens, x)
-    return param("head", o=vocabulary) @ x
+    return param("head", o=vocab_size) @ x

@@ -81,7 +81,7 @@ def embedding(ids: Tensor, *, vocab_size: int, o: RowSizes) -> Tensor:
     """
     whole("embedding", vocab_size=vocab_size)
     table = param("table", o=(vocab_size, *(o if isinstance(o, list | tuple) else (o,))), init=normal())
-    return taken(table, as_tensor(ids, "embedding"), along="vocabulary")
+    return taken(table, as_tensor(ids, "embedding"), along="vocab_size")
 
 
 @op

@@ -137,9 +137,9 @@ def cross_entropy(
 def kl_divergence(
     log_probs: TensorLike, y: TensorLike, *, reduction: Reduction = "mean", label: str = "kl_divergence"
 ) -> Tensor:
-    """How much less likely the targets are by `log_probs` than by themselves: a number for each example.
+    """How much less likely `y` is by `log_probs` than by itself: a number for each example.
 
-    Both have one shape; targets are probabilities, which sum to 1 over the output row. One that is 0 costs nothing.
+    Both have one shape; `y` are probabilities, which sum to 1 over the output row. One that is 0 costs nothing.
 
     >>> p = wf.tensor([0.5, 0.5, 0])
     >>> print(ctx[wf.nn.kl_divergence(wf.log_softmax(wf.tensor([0, 0, 0])), p)].round(4))

@@ -117,11 +117,13 @@ class LayerArguments:
         )
 
     def _check_complete(self, given: Mapping[str, Any]) -> None:
-        for name, one in self.configuration.items():
-            if one.default is one.empty and name not in given and name != "label":
+        needed = [name for name, one in self.configuration.items() if one.default is one.empty and name != "label"]
+        for name in needed:
+            if name not in given:
+                operands = "".join(f"{operand}, " for operand in self.operands)
                 raise WeftError(
                     f"`{self.name}` needs the configuration `{name}`",
-                    fix=f"call {self.name}({name}=…)",
+                    fix=f"call {self.name}({operands}{', '.join(f'{one}=…' for one in needed)})",
                 )
 
     def _configured(self, args: tuple[Any, ...]) -> bool:
