@@ -166,6 +166,37 @@ FIXES: dict[str, tuple[Callable[[], object], str, str]] = {
         "give it elements; a window needs some to run along",
     ),
     "a data loader": (lambda: wf.data.DataLoader(X), "wf.data has no `DataLoader`", "wf.data.batches("),  # type: ignore[attr-defined]
+    "an array instead of a tensor": (
+        lambda: wf.stop_gradient(np.ones((9, 9))),  # type: ignore[arg-type]
+        "array([[1., 1., 1., 1., 1., 1., 1., 1., 1.], [1., 1., 1., 1… is not a tensor",
+        "wrap it",
+    ),
+    "a name instead of a tensor": (
+        lambda: ctx["w"],  # type: ignore[call-overload]
+        "a context holds tensors, not str",
+        'ctx[t] takes the tensor itself, such as ctx[model.param("w")]',
+    ),
+    "the name of a batch": (
+        lambda: wf.data(np.ones(3), batch="b"),  # type: ignore[arg-type]
+        "batch= counts axes of the array, and is 'b'",
+        "write batch=1 for one axis; a size is said by b=",
+    ),
+    "rows of different lengths": (
+        lambda: wf.data([[1, 2], [3]]),
+        "the values do not form an array of numbers",
+        "give rows of one length; wf.data.buckets pads sequences",
+    ),
+    "training that is true": (
+        lambda: wf.nn.training(True),
+        "a step is a number, a static index or a tensor that counts, not True",
+        'n = wf.counter("n"); step=n',
+    ),
+    "a kernel of two sizes": (
+        lambda: wf.nn.conv2d(wf.data(np.ones((2, 8, 8, 3)), batch=1), out_channels=4, kernel_size=(3, 3)),
+        "conv2d takes a whole number from 1 on for `kernel_size`, not (3, 3)",
+        "kernel_size=3, the same along every axis",
+    ),
+    "a picture": (lambda: wf.show(X), "weft has no `show`", "print(ctx.show(t))"),  # type: ignore[attr-defined]
     "the angle of other libraries": (lambda: wf.arctan2(X, X), "weft has no `arctan2`", "wf.atan2(y, x)"),  # type: ignore[attr-defined]
 }
 

@@ -109,6 +109,7 @@ _MODULE = _table(
         "functional losses": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
         "metrics callbacks": 'functions of wf.train.fit: metrics={"accuracy": wf.train.accuracy}, callbacks=[print]',
         "jnp lax np": "functions are under wf: wf.exp, wf.einsum, wf.scan; arrays are NumPy's",
+        "show imshow hist": "print(ctx.show(t)) shows values in boxes; wf.plot draws curves and functions",
         "utils": "wf.data.batches feeds a step, wf.summary(model) lists layers, wf.save and wf.load keep a state",
         "state_dict load_state_dict": "ctx.state(model), ctx.restore(model, wf.load(path))",
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',

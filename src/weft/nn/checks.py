@@ -23,7 +23,9 @@ def whole(user: str, **given: Any) -> None:
     """Refuse what is no whole number from 1 on."""
     for name, value in given.items():
         if whole_number(value, 1) is None:
-            raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=f"{name}=1")
+            several = isinstance(value, list | tuple) and len(set(value)) == 1 and whole_number(value[0], 1)
+            fix = f"{name}={value[0]}, the same along every axis" if several else f"{name}=1"
+            raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=fix)
 
 
 def positive(user: str, **given: Any) -> None:

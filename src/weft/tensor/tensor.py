@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from weft.arguments import excerpt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
@@ -391,7 +392,7 @@ def require_grad(x: Tensor) -> Tensor:
 
 def _checked(tensor: Tensor) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise WeftError(f"{tensor!r} is not a tensor", fix="wrap it: wf.data(…), wf.constant(…)")
+        raise WeftError(f"{excerpt(tensor)} is not a tensor", fix="wrap it: wf.data(…), wf.constant(…)")
     return tensor
 
 
