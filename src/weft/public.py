@@ -86,9 +86,11 @@ def public_constructor(kind: C) -> C:
 
 
 def open_door(package: dict[str, Any], names: Iterable[str]) -> None:
-    """Let the functions of a package by these names be called from outside."""
-    for name in names:
+    """Let the functions of a package by these names be called from outside, and `dir` list these names alone."""
+    listed = sorted(names)
+    for name in listed:
         package[name] = exported(package["__name__"], name, package[name])
+    package["__dir__"] = lambda: list(listed)
 
 
 def exported(package: str, name: str, found: Any) -> Any:

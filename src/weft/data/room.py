@@ -87,7 +87,7 @@ class DataRoom(ModuleType):
                 return self.__dict__.setdefault(name, exported(self.__name__, name, found))
 
         def __dir__(self) -> list[str]:
-            return sorted({*super().__dir__(), *_HOME})
+            return sorted(_HOME)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
