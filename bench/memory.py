@@ -38,7 +38,7 @@ def resident() -> int:
 def measure(layers: int, steps: int) -> int:
     wf.seed(0)
     model = wf.nn.gpt(
-        vocabulary=VOCABULARY, max_len=LENGTH, width=WIDTH, num_layers=layers, num_heads=HEADS, label="gpt"
+        vocab_size=VOCABULARY, max_len=LENGTH, d_model=WIDTH, num_layers=layers, num_heads=HEADS, label="gpt"
     )
     tokens, following = (wf.input(name, b=("batch", "time"), dtype="int32") for name in ("tokens", "following"))
     loss = wf.nn.cross_entropy(model(tokens), following)

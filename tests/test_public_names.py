@@ -58,6 +58,12 @@ def test_an_optimiser_is_pickled_by_its_name(name: str) -> None:
     assert pickle.loads(pickle.dumps(found)) is found
 
 
+@pytest.mark.parametrize("room", ["nn", "optim", "train", "data", "tc", "torch", "plot"])
+def test_a_room_lists_what_is_public(room: str) -> None:
+    found = getattr(wf, room)
+    assert dir(found) == sorted(found.__all__)
+
+
 def test_rooms_do_not_hide_functions_of_their_name() -> None:
     code = """
 import weft as wf

@@ -97,7 +97,7 @@ def cnn() -> Contest:
 
 @wf.op
 def reader(x: wf.Tensor) -> wf.Tensor:
-    _, (h, _) = wf.nn.lstm(x, size=WIDTH, label="lstm")
+    _, (h, _) = wf.nn.lstm(x, hid_dim=WIDTH, label="lstm")
     return wf.nn.linear(h, o=CLASSES, label="head")  # type: ignore[no-any-return]
 
 
@@ -139,9 +139,9 @@ class Transformer(nn.Module):
 
 def transformer() -> Contest:
     model = wf.nn.gpt(
-        vocabulary=CLASSES,
+        vocab_size=CLASSES,
         max_len=TIME,
-        width=WIDTH,
+        d_model=WIDTH,
         num_layers=2,
         num_heads=HEADS,
         tied=False,

@@ -103,21 +103,21 @@ BLOCKS: dict[str, tuple[Any, nn.Module, Names, np.ndarray]] = {
     ),
     "max_pool2d": (wf.nn.max_pool2d(), nn.MaxPool2d(2), {}, IMAGES),
     "padded max_pool2d": (
-        wf.nn.max_pool2d(window_size=3, stride=2, padded=True),
+        wf.nn.max_pool2d(kernel_size=3, stride=2, padded=True),
         nn.MaxPool2d(3, 2, padding=1),
         {},
         IMAGES,
     ),
     "padded avg_pool2d": (
-        wf.nn.avg_pool2d(window_size=3, stride=2, padded=True),
+        wf.nn.avg_pool2d(kernel_size=3, stride=2, padded=True),
         nn.AvgPool2d(3, 2, padding=1),
         {},
         IMAGES,
     ),
     "avg_pool3d": (wf.nn.avg_pool3d(), nn.AvgPool3d(2), {}, VOLUMES),
-    "avg_pool2d": (wf.nn.avg_pool2d(window_size=4, stride=2), nn.AvgPool2d(4, 2), {}, IMAGES),
+    "avg_pool2d": (wf.nn.avg_pool2d(kernel_size=4, stride=2), nn.AvgPool2d(4, 2), {}, IMAGES),
     "avg_pool1d": (wf.nn.avg_pool1d(), nn.AvgPool1d(2), {}, SEQUENCES),
-    "max_pool1d": (wf.nn.max_pool1d(window_size=4), nn.MaxPool1d(4), {}, SEQUENCES),
+    "max_pool1d": (wf.nn.max_pool1d(kernel_size=4), nn.MaxPool1d(4), {}, SEQUENCES),
     "max_pool3d": (wf.nn.max_pool3d(), nn.MaxPool3d(2), {}, VOLUMES),
     "global_avg_pool": (wf.nn.global_avg_pool(), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), {}, IMAGES),
     "global_max_pool": (wf.nn.global_max_pool(), nn.Sequential(nn.AdaptiveMaxPool3d(1), nn.Flatten()), {}, VOLUMES),
@@ -177,7 +177,7 @@ def test_running_statistics_are_those_of_the_module() -> None:
 
 def test_an_embedding_is_the_module() -> None:
     ids, table = np.array([[3, 1, 3], [0, 4, 1]]), np.random.default_rng(6).normal(size=(5, 2)).astype("float32")
-    block, module, ctx = wf.nn.embedding(vocabulary=5, o=2, label="e"), nn.Embedding(5, 2), wf.Context("cc")
+    block, module, ctx = wf.nn.embedding(vocab_size=5, o=2, label="e"), nn.Embedding(5, 2), wf.Context("cc")
     y = block(wf.data(ids, batch=2))
     loss = wf.einsum("...|... => 0", y * y * y)
     ctx[block.param("table")] = table

@@ -65,7 +65,7 @@ def test_attention_is_the_module(seen: str) -> None:
         d_k=WIDTH // HEADS,
         qkv_bias=True,
         out_bias=True,
-        width=WIDTH,
+        d_model=WIDTH,
         causal="causal" in chosen,
         label="attention",
     )

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -14,22 +14,66 @@ import numpy as np
 
 from weft.errors import HOME, ArgumentError
 
-#: How weft calls an argument, and how other libraries do.
-_ALSO_CALLED: Mapping[str, str] = {
-    "lr": "learning_rate step_size",
-    "beta1": "betas b1",
-    "beta": "alpha",
-    "limit": "max_norm clip_value",
-    "eps": "epsilon",
-    "o": "out output outputs out_features units width size shape",
-    "i": "inp input inputs in_features",
-    "b": "batch batch_size",
-    "init": "initializer initialiser value",
-    "dtype": "type",
-    "label": "name",
+#: How weft calls an argument, and what else it is called elsewhere. Weft has one name for one thing: a function with a
+#: parameter of the right side is refused by the tests, where it means what the left side does.
+ALSO_CALLED: Mapping[str, str] = {
     "accum": "reduce reduction",
+    "activation": "nonlinearity act",
+    "backend": "device",
+    "b": "batch batch_size",
+    "batch_size": "size batch",
+    "beta": "alpha",
+    "beta1": "betas b1",
+    "bias": "use_bias",
+    "causal": "is_causal",
+    "counter": "count n",
+    "d_ff": "dim_feedforward intermediate_size",
+    "d_model": "width embed_dim n_embd hidden_size",
+    "ddof": "correction unbiased",
+    "dropout_rate": "rate dropout p",
+    "dtype": "type",
+    "eps": "epsilon",
+    "fill": "value pad padding_value fill_value constant_values",
+    "groups": "num_groups feature_group_count",
+    "hid_dim": "size hidden_size units features hidden",
+    "hid_dims": "hidden hidden_sizes",
+    "high": "max maxval",
+    "i": "inp input inputs in_features",
+    "ids": "labels targets target",
+    "init": "initializer initialiser initial value initial_accumulator_value",
+    "k": "diagonal shifts shift",
+    "kernel_size": "kernel window_size pool_size window_shape",
+    "label": "name",
+    "last": "drop_last",
+    "limit": "max_norm clip_value",
+    "low": "min minval",
+    "lr": "learning_rate step_size rate",
+    "max_len": "max_length block_size",
+    "max_new": "max_new_tokens",
+    "metrics": "measures",
+    "n": "count num repeats",
+    "name": "label",
+    "num_classes": "classes n n_classes",
+    "num_heads": "heads nhead n_head n_heads",
+    "num_layers": "layers n_layer n_layers depth",
+    "o": "out output outputs out_features units features width size shape embedding_dim",
+    "optimise": "optimizer",
+    "out_channels": "channels filters features",
+    "padded": "padding same",
+    "part": "test_size",
+    "patch_size": "patch",
+    "rate": "p dropout_rate dropout",
+    "ratio": "reduction",
+    "seq_len": "length size width sz",
+    "slope": "negative_slope alpha",
+    "smoothing": "label_smoothing",
+    "source": "enc_output memory",
+    "std": "stddev sigma",
     "step": "n",
-    "rate": "p",
+    "validation": "validation_data",
+    "vocab_size": "vocabulary size num_embeddings",
+    "x": "tensor images input",
+    "y": "target targets",
 }
 #: Kinds of arguments that are seen to before a call: with another kind it may go wrong late, or not at all.
 _SIMPLE: Mapping[type, tuple[type, ...]] = {
@@ -61,8 +105,7 @@ def misuse(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as unbound:
-        known = {name: one for name, one in signature.parameters.items() if name != "self"}
-        what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
+        what, fix = _mismatch(function, kwargs, str(unbound))
         other, advice = _kind_mistake(function, args, kwargs)
         return ArgumentError(other or what, fix=advice or fix)
     while inner is not None:
@@ -125,10 +168,8 @@ def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
         one = signature.parameters[name]
         several = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         if name in kinds and not several and not _fits(value, kinds[name]):
-            shown = repr(value)
-            shown = shown if len(shown) <= 60 else shown[:59] + "…"
-            what = f"`{_called(function)}` takes {_spelled_kind(kinds[name])} for `{name}`, not {shown}"
-            return what, other_kind(name, value)
+            what = f"`{_called(function)}` takes {_spelled_kind(kinds[name])} for `{name}`, not {excerpt(value)}"
+            return what, other_kind(name, value) or calling(function)
     return "", ""
 
 
@@ -154,15 +195,13 @@ def _spelled_kind(kind: Any) -> str:
     return _KINDS.get(whole) or f"a {getattr(whole, '__name__', str(whole))}"
 
 
-def _mismatch(
-    name: str, known: Mapping[str, inspect.Parameter], kwargs: Mapping[str, Any], said: str
-) -> tuple[str, str]:
-    takes = f"call it {name}({', '.join(map(_spelled, known.values()))})"
+def _mismatch(function: Callable[..., Any], kwargs: Mapping[str, Any], said: str) -> tuple[str, str]:
+    name, known, takes = _called(function), _parameters(function), calling(function)
     for keyword in kwargs:
         if keyword not in known:
-            return f"`{name}` has no argument `{keyword}`", _INSTEAD.get((name, keyword)) or _meant(
-                keyword, known
-            ) or takes
+            near = argument_meant(keyword, known)
+            did_you = near and f"did you mean `{near}=`? Its arguments are {', '.join(known)}"
+            return f"`{name}` has no argument `{keyword}`", _INSTEAD.get((name, keyword)) or did_you or takes
     missing = next((one for one in known if f"'{one}'" in said), None)
     if missing is not None and "missing" in said:
         return f"`{name}` needs the argument `{missing}`", takes
@@ -171,10 +210,25 @@ def _mismatch(
     return f"`{name}` cannot be called so: {said}", takes
 
 
-def _meant(keyword: str, known: Mapping[str, inspect.Parameter]) -> str:
-    own = [one for one in known if keyword in _ALSO_CALLED.get(one, "").split()]
-    close = own or difflib.get_close_matches(keyword, known, 1)
-    return f"did you mean `{close[0]}=`? Its arguments are {', '.join(known)}" if close else ""
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return {name: one for name, one in inspect.signature(function).parameters.items() if name != "self"}
+
+
+def calling(function: Callable[..., Any]) -> str:
+    """How a function is called."""
+    return f"call it {_called(function)}({', '.join(map(_spelled, _parameters(function).values()))})"
+
+
+def excerpt(value: object) -> str:
+    """A value as Python shows it, or how that begins."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 60 else shown[:59] + "…"
+
+
+def argument_meant(keyword: str, known: Iterable[str]) -> str:
+    """The name there is for what somebody called otherwise, or misspelt; nothing, if that is not known."""
+    own = [one for one in known if keyword in ALSO_CALLED.get(one, "").split()]
+    return next(iter(own or difflib.get_close_matches(keyword, known, 1)), "")
 
 
 def _spelled(one: inspect.Parameter) -> str:

@@ -96,7 +96,7 @@ _MODULE = _table(
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
-        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, size=32, shuffle=True)",
+        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, batch_size=32, shuffle=True)",
         "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
@@ -109,6 +109,7 @@ _MODULE = _table(
         "functional losses": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
         "metrics callbacks": 'functions of wf.train.fit: metrics={"accuracy": wf.train.accuracy}, callbacks=[print]',
         "jnp lax np": "functions are under wf: wf.exp, wf.einsum, wf.scan; arrays are NumPy's",
+        "show imshow hist": "print(ctx.show(t)) shows values in boxes; wf.plot draws curves and functions",
         "utils": "wf.data.batches feeds a step, wf.summary(model) lists layers, wf.save and wf.load keep a state",
         "state_dict load_state_dict": "ctx.state(model), ctx.restore(model, wf.load(path))",
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
@@ -175,6 +176,21 @@ _OPTIMISERS = _table(
 )
 
 
+_RUNS = "ctx[t] is the value of a tensor; step = ctx.compile(code), or ctx.function(x, code=…), is called: step()"
+_CONTEXT = _table(
+    {
+        "run execute eval evaluate session forward call": _RUNS,
+        "jit trace": "ctx.function(x, returns=y) is a function of arrays",
+        "get value values numpy": "ctx[t] is the value of a tensor, a NumPy array",
+        "set put assign": "ctx[t] = array sets a parameter, data or a node",
+        "save load state_dict": "wf.save(path, ctx.state(step)), ctx.restore(step, wf.load(path))",
+        "load_state_dict": "ctx.restore(step, wf.load(path))",
+        "fit train": "wf.train.fit(model, loss, (x, y), context=ctx)",
+        "grad backward gradient": "wf.grad(loss, w) is a tensor, and ctx[…] its value",
+        "sync wait block_until_ready": "ctx.synchronize()",
+        "to cuda": 'a context is made for a backend: wf.Context("cuda")',
+    }
+)
 #: Blocks that others have under another name.
 _BLOCKS = _table(
     {
@@ -195,14 +211,14 @@ _BLOCKS = _table(
     }
 )
 
-_BATCHES = "wf.data.batches(x, y, size=32, shuffle=True) gives batches in each epoch"
+_BATCHES = "wf.data.batches(x, y, batch_size=32, shuffle=True) gives batches in each epoch"
 _FEEDING = _table(
     {
         "DataLoader dataloader loader Loader Dataset TensorDataset IterableDataset from_tensor_slices": _BATCHES,
         "BatchSampler Sampler RandomSampler shuffle shuffled": _BATCHES,
         "random_split train_test_split train_val_split": "train, test = wf.data.split(x, y, part=0.25)",
-        "pad_sequence padded_batch pad": "wf.data.buckets(sequences, size=32) pads batches of like lengths",
-        "batch": "wf.data.batches(x, y, size=32)",
+        "pad_sequence padded_batch pad": "wf.data.buckets(sequences, batch_size=32) pads batches of like lengths",
+        "batch": "wf.data.batches(x, y, batch_size=32)",
         "memmap open_memmap": "wf.data.mapped(path)",
         "ByteLevelBPETokenizer AutoTokenizer": "wf.data.load_tokenizer(path), wf.data.byte_pairs(text, size)",
         "MNIST": "wf.data.mnist()",
@@ -247,6 +263,16 @@ def no_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     """`t.name` of a tensor, which there is not."""
     functions = {function: f"wf.{function}(t)" for function in FUNCTIONS}
     return _missing(f"a tensor has no `{name}`", "t.", name, known, {**functions, **_TENSOR})
+
+
+def no_context_attribute(name: str, known: Iterable[str]) -> NoSuchName:
+    """`ctx.name` of a context, which there is not."""
+    return _missing(f"a context has no `{name}`", "ctx.", name, known, _CONTEXT)
+
+
+def not_called() -> WeftError:
+    """`ctx(t)`."""
+    return WeftError("a context is not called", fix=_RUNS)
 
 
 def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:

@@ -14,7 +14,7 @@ from functools import wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
-from weft.arguments import misuse, other_kind, simple_parameters
+from weft.arguments import calling, excerpt, misuse, other_kind, simple_parameters
 from weft.errors import ArgumentError, WeftError, is_own
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,9 +33,9 @@ def public(function: F, *, checks_kinds: bool = False) -> F:
             try:
                 for place, name, kinds in simple:
                     if place < len(args):
-                        _expect(name, args[place], kinds)
+                        _expect(function, name, args[place], kinds)
                     elif name in kwargs:
-                        _expect(name, kwargs[name], kinds)
+                        _expect(function, name, kwargs[name], kinds)
                 return function(*args, **kwargs)
             except WeftError:
                 raise
@@ -62,13 +62,10 @@ class _OtherKind(TypeError):
         self.fix = fix
 
 
-def _expect(name: str, value: object, kinds: tuple[type, ...]) -> None:
+def _expect(function: Callable[..., Any], name: str, value: object, kinds: tuple[type, ...]) -> None:
     if not isinstance(value, kinds):
-        shown = repr(value)
-        shown = shown if len(shown) <= 60 else shown[:59] + "…"
-        raise _OtherKind(
-            f"{' or '.join(one.__name__ for one in kinds)} for `{name}`, not {shown}", other_kind(name, value)
-        )
+        what = f"{' or '.join(one.__name__ for one in kinds)} for `{name}`, not {excerpt(value)}"
+        raise _OtherKind(what, other_kind(name, value) or calling(function))
 
 
 def public_methods(kind: C) -> C:
@@ -89,9 +86,11 @@ def public_constructor(kind: C) -> C:
 
 
 def open_door(package: dict[str, Any], names: Iterable[str]) -> None:
-    """Let the functions of a package by these names be called from outside."""
-    for name in names:
+    """Let the functions of a package by these names be called from outside, and `dir` list these names alone."""
+    listed = sorted(names)
+    for name in listed:
         package[name] = exported(package["__name__"], name, package[name])
+    package["__dir__"] = lambda: list(listed)
 
 
 def exported(package: str, name: str, found: Any) -> Any:

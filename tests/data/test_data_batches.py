@@ -53,7 +53,7 @@ def test_an_epoch_has_every_example_but_for_the_last_batch(count: int, size: int
     x = np.arange(count) * 10
     if last == "drop" and count < size:
         return
-    made = wf.data.batches(x, x + 1, size=size, shuffle=shuffle, seed=3, last=last)  # type: ignore[arg-type]
+    made = wf.data.batches(x, x + 1, batch_size=size, shuffle=shuffle, seed=3, last=last)  # type: ignore[arg-type]
     found = list(made.epoch(4))
     assert len(found) == len(made)
     assert all((b == a + 1).all() for a, b in found)
@@ -68,13 +68,13 @@ def test_an_epoch_has_every_example_but_for_the_last_batch(count: int, size: int
 
 def test_each_loop_is_the_next_epoch_and_any_position_is_found_again() -> None:
     x = np.arange(10)
-    made = wf.data.batches(x, size=3, shuffle=True, seed=1)
+    made = wf.data.batches(x, batch_size=3, shuffle=True, seed=1)
     first, second = ([batch.tolist() for batch in made] for _ in range(2))
     assert first != second
     assert [batch.tolist() for batch in made.epoch(0)] == first
-    again = wf.data.batches(x, size=3, shuffle=True, seed=1, prefetch=2)
+    again = wf.data.batches(x, batch_size=3, shuffle=True, seed=1, prefetch=2)
     assert [batch.tolist() for batch in again.epoch(1, start=2)] == second[2:]
-    assert repr(made) == "<4 batches: examples=10, size=3, shuffle=True, seed=1, last='keep'>"
+    assert repr(made) == "<4 batches: examples=10, batch_size=3, shuffle=True, seed=1, last='keep'>"
 
 
 def test_files_stay_on_disk(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_files_stay_on_disk(tmp_path: Path) -> None:
     x = wf.data.mapped(tmp_path / "x.npy")
     assert isinstance(x, np.memmap)
     assert not x.flags.writeable
-    found = list(wf.data.batches(x, size=4))
+    found = list(wf.data.batches(x, batch_size=4))
     assert [type(one) for one in found] == [np.ndarray] * 2
     assert np.concatenate(found).tolist() == x.tolist()
 
@@ -95,7 +95,7 @@ def test_split_leaves_no_example_out() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
-    "no data": (lambda: wf.data.batches(), "there is no data", "give arrays: wf.data.batches(x, y, size=32)"),
+    "no data": (lambda: wf.data.batches(), "there is no data", "give arrays: wf.data.batches(x, y, batch_size=32)"),
     "a number": (lambda: wf.data.batches(3.0), "array 0 of the data is a single number", "the first axis"),
     "no examples": (lambda: wf.data.batches(np.ones((0, 2))), "the data has no examples", "give arrays with examples"),
     "unequal": (
@@ -104,7 +104,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
         "the first axis of each array counts examples",
     ),
     "text": (lambda: wf.data.batches(np.array(["a"])), "data must be numbers, not <U1", "convert it first"),
-    "no size": (lambda: wf.data.batches([1], size=0), "size is a whole number from 1 on, not 0", "write size=1"),
+    "no size": (
+        lambda: wf.data.batches([1], batch_size=0),
+        "batch_size is a whole number from 1 on, not 0",
+        "write batch_size=1",
+    ),
     "a seed": (lambda: wf.data.batches([1], seed=-1), "seed is a whole number from 0 on, not -1", "write seed=1"),
     "a long seed": (lambda: wf.data.permutation(3, seed=1 << 64), "a seed has 64 bits", "write seed=0"),
     "last": (
@@ -113,9 +117,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
         'last="keep" leaves it shorter, "drop" leaves it out',
     ),
     "all dropped": (
-        lambda: wf.data.batches([1, 2], size=3, last="drop"),
+        lambda: wf.data.batches([1, 2], batch_size=3, last="drop"),
         '2 examples fill no batch of 3, and last="drop" leaves out the rest',
-        'write size=2 or less, or last="keep"',
+        'write batch_size=2 or less, or last="keep"',
     ),
     "a start": (lambda: wf.data.batches([1]).epoch(0, start=2), "there is no batch 2: an epoch has 1", "start is the"),
     "a split": (lambda: wf.data.split([1, 2], part=0.9), "part=0.9 of 2 examples is 2 of them", "part= is a share"),

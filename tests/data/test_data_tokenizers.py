@@ -35,7 +35,7 @@ def test_characters_come_back() -> None:
 
 
 def test_a_tokenizer_is_saved_and_loaded(tmp_path: Path) -> None:
-    for made in (wf.data.CharacterTokenizer.of(TEXT), wf.data.byte_pairs(TEXT, size=270)):
+    for made in (wf.data.CharacterTokenizer.of(TEXT), wf.data.byte_pairs(TEXT, vocab_size=270)):
         made.save(tmp_path / "t.json")
         assert wf.data.load_tokenizer(tmp_path / "t.json") == made
 
@@ -89,7 +89,7 @@ def brute_pairs(text: str, count: int) -> list[tuple[bytes, bytes]]:
 @given(st.text("abc ", max_size=60))
 @settings(max_examples=40)
 def test_pairs_are_joined_most_frequent_first(text: str) -> None:
-    made = wf.data.byte_pairs(text, size=264)
+    made = wf.data.byte_pairs(text, vocab_size=264)
     merges = [tuple(one.replace("Ġ", " ").encode() for one in pair) for pair in made.merges]
     assert merges == brute_pairs(text, 8)
 
@@ -101,19 +101,19 @@ def test_any_text_comes_back(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         return  # half a character
-    made = wf.data.byte_pairs(TEXT, size=300)
+    made = wf.data.byte_pairs(TEXT, vocab_size=300)
     assert made.decode(made.encode(text)) == text
 
 
 def test_the_package_joins_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, other = (wf.data.byte_pairs(TEXT, size=300) for _ in range(2))
+    plain, other = (wf.data.byte_pairs(TEXT, vocab_size=300) for _ in range(2))
     monkeypatch.setitem(__import__("sys").modules, "tokenizers.models", module("tokenizers.models", BPE=BPE))
     assert "lambda" in other._joined.__qualname__, "the package is used"
     assert other.encode(TEXT).tolist() == plain.encode(TEXT).tolist()
 
 
 def test_a_published_file_is_read(tmp_path: Path) -> None:
-    made = wf.data.byte_pairs("low lower", size=258)
+    made = wf.data.byte_pairs("low lower", vocab_size=258)
     numbers = {one: number for number, one in enumerate(made.vocabulary)}
     model = {"vocab": numbers, "merges": [" ".join(pair) for pair in made.merges]}
     added = [{"content": "<|endoftext|>", "id": 258}]
@@ -130,7 +130,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "bytes": (lambda: wf.data.CharacterTokenizer.of(b"a"), "a tokenizer takes text, not bytes"),  # type: ignore[arg-type]
     "no text": (lambda: wf.data.CharacterTokenizer.of(""), "there is no text"),
     "twice": (lambda: wf.data.CharacterTokenizer(("a", "a")), "a vocabulary of characters has each of them once"),
-    "few": (lambda: wf.data.byte_pairs("a", size=10), "10 tokens are fewer than the 256 bytes"),
+    "few": (lambda: wf.data.byte_pairs("a", vocab_size=10), "10 tokens are fewer than the 256 bytes"),
     "no bytes": (lambda: wf.data.BytePairTokenizer((), ()), "the vocabulary has no token for 256 of the 256 bytes"),
     "a pair": (
         lambda: wf.data.BytePairTokenizer(("a",), (("a", "b"),)),

@@ -30,7 +30,7 @@ def test_a_file_without_tokens_has_none(tmp_path: Path) -> None:
 def test_windows_hold_what_follows(order: str, tmp_path: Path) -> None:
     wf.data.write_tokens(tmp_path / "t.bin", np.arange(100))
     row = wf.data.mapped(tmp_path / "t.bin", "uint16")
-    made = wf.data.windows(row, 8, size=5, order=order, seed=2, last="keep")  # type: ignore[arg-type]
+    made = wf.data.windows(row, 8, batch_size=5, order=order, seed=2, last="keep")  # type: ignore[arg-type]
     starts = []
     for x, y in made.epoch(1):
         assert (x.dtype, x.flags.c_contiguous, y.flags.c_contiguous) == (np.int32, True, True)
@@ -46,20 +46,20 @@ def test_windows_hold_what_follows(order: str, tmp_path: Path) -> None:
 
 
 def test_random_windows_reach_both_ends() -> None:
-    made = wf.data.windows(np.arange(9), 7, size=1)
+    made = wf.data.windows(np.arange(9), 7, batch_size=1)
     first = {int(x[0, 0]) for epoch in range(40) for x, _ in made.epoch(epoch)}
     assert first == {0, 1}
 
 
 def test_wide_tokens_stay_whole() -> None:
-    x, _ = next(iter(wf.data.windows(np.array([0, 2**32 - 1, 5], np.uint32), 2, size=1, order="sequential")))
+    x, _ = next(iter(wf.data.windows(np.array([0, 2**32 - 1, 5], np.uint32), 2, batch_size=1, order="sequential")))
     assert x.tolist() == [[0, 2**32 - 1]]
 
 
 def test_buckets_pad_to_their_edge() -> None:
     sequences = [np.arange(1, length + 1) for length in (3, 9, 4, 1, 8, 2, 5, 7)]
     labels = np.array([len(one) for one in sequences])
-    made = wf.data.buckets(sequences, labels, size=3, edges=[4, 9], pad=-1, shuffle=True, seed=5)
+    made = wf.data.buckets(sequences, labels, batch_size=3, edges=[4, 9], fill=-1, shuffle=True, seed=5)
     seen: list[int] = []
     orders = set()
     for epoch in range(3):
@@ -77,7 +77,7 @@ def test_buckets_pad_to_their_edge() -> None:
 
 
 def test_buckets_without_edges_are_powers_of_two() -> None:
-    made = wf.data.buckets([np.ones((length, 2)) for length in (1, 2, 3, 5, 8)], size=2)
+    made = wf.data.buckets([np.ones((length, 2)) for length in (1, 2, 3, 5, 8)], batch_size=2)
     assert [values.shape for values, _ in made] == [(1, 1, 2), (1, 2, 2), (1, 4, 2), (2, 8, 2)]
 
 
@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: wf.data.buckets([[1, 2]], edges=[1]),
         "a sequence has 2 elements, and the last bucket holds 1",
     ),
-    "lengths": (lambda: wf.data.mask([5], 4), "lengths are whole numbers from 0 to the width 4, not [5]"),
+    "lengths": (lambda: wf.data.mask([5], 4), "lengths are whole numbers from 0 to `seq_len` 4, not [5]"),
 }
 
 

@@ -104,7 +104,7 @@ def _sequences(rng: np.random.Generator) -> tuple[wf.Tensor, str]:
     shown = [f"x {batch},{time}|{width}"]
     if rng.random() < 0.3:
         ids = wf.data(rng.integers(0, 5, (batch, time)), batch=2, label="ids")
-        x = x + wf.nn.embedding(vocabulary=5, o=width, label="table")(ids)
+        x = x + wf.nn.embedding(vocab_size=5, o=width, label="table")(ids)
         shown.append("embedding")
     for at in range(int(rng.integers(1, 4))):
         name = str(rng.choice(list(SEQUENCES)))
@@ -135,7 +135,7 @@ def _loss(rng: np.random.Generator, x: wf.Tensor, rows: str) -> wf.Tensor:
 def _attention(rng: np.random.Generator, label: str, sizes: tuple[int, int, int]) -> Block:
     batch, time, width = sizes
     heads = int(rng.choice([1, 2, 4]))
-    given = {"causal": bool(rng.random() < 0.5), "rope": bool(rng.random() < 0.3), "width": width}
+    given = {"causal": bool(rng.random() < 0.5), "rope": bool(rng.random() < 0.3), "d_model": width}
     if rng.random() < 0.3:
         given["window"] = int(rng.integers(1, time + 2))
     if rng.random() < 0.3 and not given.get("window"):
@@ -194,8 +194,8 @@ IMAGES: dict[str, Callable[[np.random.Generator, str, int], Block]] = {
     "conv": _conv,
     "conv2": _conv,
     "depthwise": lambda rng, label, channels: wf.nn.depthwise_conv2d(kernel_size=3, padded=True, label=label),
-    "max_pool": lambda rng, label, channels: wf.nn.max_pool2d(window_size=3, stride=1, padded=True, label=label),
-    "avg_pool": lambda rng, label, channels: wf.nn.avg_pool2d(window_size=2, stride=1, padded=True, label=label),
+    "max_pool": lambda rng, label, channels: wf.nn.max_pool2d(kernel_size=3, stride=1, padded=True, label=label),
+    "avg_pool": lambda rng, label, channels: wf.nn.avg_pool2d(kernel_size=2, stride=1, padded=True, label=label),
     "group_norm": lambda rng, label, channels: wf.nn.group_norm(groups=2, label=label),
     "gelu": lambda rng, label, channels: wf.gelu,
     "linear": lambda rng, label, channels: (

@@ -14,31 +14,31 @@ SOURCE = np.random.default_rng(2).normal(size=(2, 3, 5))
 
 
 def test_heads_of_a_sequence() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, d_v=3, width=3, qkv_bias=True, out_bias=True, label="mha")
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, d_v=3, d_model=3, qkv_bias=True, out_bias=True, label="mha")
     check_block(layer, X, attention, batch=2)
     labels = [p.label for p in layer.params]
     assert labels == [f"mha.{name}" for name in ("q", "q_bias", "k", "k_bias", "v", "v_bias", "o", "o_bias")]
 
 
 def test_a_position_sees_those_before_it_in_a_window_and_heads_share_keys() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=4, d_k=2, num_kv_heads=2, causal=True, window=2, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=4, d_k=2, num_kv_heads=2, causal=True, window=2, d_model=3)
     check_block(layer, X, lambda x, p: attention(x, p, sees=lambda row: lambda t, s: t - 2 < s <= t), batch=2)
     assert [str(p.dims) for p in layer.params] == ["3->2,2,2", "3->2,2", "3->2,2", "2,2,2->3"]
 
 
 def test_compiled_attention_is_the_same() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, d_model=3)
     check_block(layer, X, lambda x, p: attention(x, p, sees=lambda row: before), batch=2, backend="cc")
 
 
 def test_a_window_alone_goes_both_ways() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, window=2, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, window=2, d_model=3)
     check_block(layer, X, lambda x, p: attention(x, p, sees=lambda row: lambda t, s: abs(t - s) < 2), batch=2)
 
 
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_positions_that_turn(interleaved: bool) -> None:
-    layer = wf.nn.multi_head_attention(num_heads=1, d_k=4, rope=True, interleaved=interleaved, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=1, d_k=4, rope=True, interleaved=interleaved, d_model=3)
     check_block(layer, X, lambda x, p: attention(x, p, rope=True, interleaved=interleaved), batch=2)
     x = np.random.default_rng(3).normal(size=(5, 6))
     found = wf.Context("interp")[wf.nn.rope(wf.data(x, batch=1), d=6, interleaved=interleaved)]
@@ -48,7 +48,7 @@ def test_positions_that_turn(interleaved: bool) -> None:
 def test_lengths_and_masks_hide() -> None:
     lengths, mask = np.array([1, 3]), np.random.default_rng(5).integers(0, 2, (2, 4, 4))
     mask[:, :, 0] = 1
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, d_model=3)
 
     def hidden(x: wf.Tensor) -> wf.Tensor:
         return layer(x, lengths=wf.data(lengths, batch=1), mask=wf.data(mask, batch=2))
@@ -69,7 +69,7 @@ def test_lengths_and_masks_hide() -> None:
 
 
 def test_what_is_hidden_has_no_influence() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, window=2, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, window=2, d_model=3)
     x = wf.require_grad(wf.data(X, batch=2, label="x"))
     seen = wf.einsum("b, t|d; t => 0", layer(x), wf.tensor([0.0, 0.0, 1.0, 0.0]))
     ctx = wf.Context("interp")
@@ -88,7 +88,7 @@ def test_attention_to_an_encoder() -> None:
     params = {p.label.removeprefix("cross."): ctx[p] for p in cross.params}
     expected = attention(X, params, source=SOURCE, sees=lambda row: lambda t, s: s < (2, 3)[row])
     np.testing.assert_allclose(y, X + expected, rtol=1e-6)
-    same = wf.nn.multi_head_attention(num_heads=2, d_k=2, width=3)
+    same = wf.nn.multi_head_attention(num_heads=2, d_k=2, d_model=3)
     y = ctx[same(x, encoded)]
     params = {name: ctx[same.param(name)] for name in "qkvo"}
     np.testing.assert_allclose(y, attention(X, params, source=SOURCE, sees=lambda row: everything), rtol=1e-6)
@@ -102,14 +102,14 @@ def test_the_plain_one() -> None:
 
 
 def test_further_batch_axes_and_none() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, rope=True, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, rope=True, d_model=3)
     ctx, many = wf.Context("interp"), np.stack([X, 2 * X, 3 * X])
     whole = ctx[layer(wf.data(many, batch=3))]
     np.testing.assert_allclose(ctx[layer(wf.data(many[2, 1], batch=1))], whole[2, 1], rtol=1e-12)
 
 
 def test_weights_are_dropped_in_training_alone() -> None:
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, dropout_rate=0.5, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, dropout_rate=0.5, d_model=3)
     ctx, x = wf.Context("interp"), wf.data(X, batch=2)
     with wf.nn.training(step=3):
         trained = layer(x)
@@ -120,7 +120,7 @@ def test_weights_are_dropped_in_training_alone() -> None:
 
 def test_lengths_that_calls_decide() -> None:
     x = wf.input("x", b=("batch", "time"), o=3, dtype="float64")
-    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, rope=True, width=3)
+    layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, causal=True, rope=True, d_model=3)
     run = wf.Context("interp").function(x, returns=wf.nn.learned_positions(layer(x), max_len=6))
     whole = run(X)
     np.testing.assert_allclose(run(X[:1, :2]), whole[:1, :2], rtol=1e-12)
@@ -158,7 +158,7 @@ def test_angles_of_far_positions_are_those_of_double_precision(interleaved: bool
 def test_compiled_gradients_of_a_model_with_positions_are_those_of_the_oracle() -> None:
     """Rows of tables that data names, positions that are computed once more, and tests that read them."""
     ids = (np.arange(288) % 9).reshape(18, 16).astype("int32")
-    model = wf.nn.gpt(vocabulary=9, max_len=32, width=16, num_layers=1, num_heads=2, label="model")
+    model = wf.nn.gpt(vocab_size=9, max_len=32, d_model=16, num_layers=1, num_heads=2, label="model")
     x, y = (wf.data(one, batch=2) for one in (ids, (ids + 1) % 9))
     loss = wf.mean(wf.nn.cross_entropy(model(x), y), "...|... => 0")
     found = []
@@ -181,7 +181,7 @@ def test_compiled_gradients_of_a_model_with_positions_are_those_of_the_oracle() 
     ],
 )
 def test_sizes_that_do_not_go_together(config: dict[str, int], said: str) -> None:
-    layer = wf.nn.multi_head_attention(**{"num_heads": 4, "d_k": 2, "width": 3, **config})
+    layer = wf.nn.multi_head_attention(**{"num_heads": 4, "d_k": 2, "d_model": 3, **config})
     with pytest.raises(wf.WeftError) as error:
         layer(wf.data(X, batch=2))
     assert error.value.what == said

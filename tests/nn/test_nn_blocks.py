@@ -50,7 +50,7 @@ def test_a_shortcut_is_convolved_where_the_size_changes(channels: int, stride: i
         inner = conv_bn(relu(conv_bn(x, p, "first", stride)), p, "second")
         return relu(inner + conv_bn(x, p, "shortcut", stride))
 
-    check(wf.nn.resnet_block(channels=channels, stride=stride), reference)
+    check(wf.nn.resnet_block(out_channels=channels, stride=stride), reference)
 
 
 def test_convolutions_and_a_pool() -> None:
@@ -58,7 +58,7 @@ def test_convolutions_and_a_pool() -> None:
         deep = relu(conv_bn(relu(conv_bn(x, p, "conv1")), p, "conv2"))
         return pool(deep, np.max, axes=2, size=2, stride=2)
 
-    check(wf.nn.vgg_block(num_convs=2, channels=3), reference)
+    check(wf.nn.vgg_block(num_convs=2, out_channels=3), reference)
 
 
 def gated(x: np.ndarray, p: Arrays, at: str = "") -> np.ndarray:
@@ -67,8 +67,8 @@ def gated(x: np.ndarray, p: Arrays, at: str = "") -> np.ndarray:
 
 
 def test_channels_are_gated() -> None:
-    check(wf.nn.squeeze_excite(reduction=2), gated)
-    check(wf.nn.squeeze_excite(reduction=8), gated)
+    check(wf.nn.squeeze_excite(ratio=2), gated)
+    check(wf.nn.squeeze_excite(ratio=8), gated)
     check_batches(wf.nn.squeeze_excite(), IMAGES[0])
 
 
@@ -93,7 +93,7 @@ def test_lenet() -> None:
         x = relu(np.einsum("bijk,oijk->bo", x, p["fc1.w"]) + p["fc1.b"])
         return x @ p["logits.w"].T + p["logits.b"]
 
-    model = wf.nn.lenet(num_classes=3, channels=[2, 3], hid_dims=[4], label="lenet")
+    model = wf.nn.lenet(num_classes=3, out_channels=[2, 3], hid_dims=[4], label="lenet")
     check(model, reference, np.random.default_rng(4).normal(size=(2, 8, 8)))
     assert [p.label for p in model.params[:3]] == ["lenet.conv1.kernel", "lenet.conv1.bias", "lenet.conv2.kernel"]
 
@@ -163,15 +163,15 @@ def both_heads(x: wf.Tensor, *, model: wf.Layer) -> wf.Tensor:
 
 WHOLE = {
     "vgg": (wf.nn.vgg(num_classes=3, stages=[(1, 2), (2, 3)], hid_dims=[4], label="vgg"), vgg),
-    "small resnet": (wf.nn.resnet(num_classes=3, blocks=[1, 2], channels=2, stem="small", label="r"), small_resnet),
-    "large resnet": (wf.nn.resnet(num_classes=3, blocks=[1], channels=3, label="r"), large_resnet),
+    "small resnet": (wf.nn.resnet(num_classes=3, blocks=[1, 2], out_channels=2, stem="small", label="r"), small_resnet),
+    "large resnet": (wf.nn.resnet(num_classes=3, blocks=[1], out_channels=3, label="r"), large_resnet),
     "mobilenet": (
         wf.nn.mobilenet(num_classes=3, width_mult=0.1, stages=[(1, 8, 1, 1), (1, 8, 2, 2)], head=4, label="m"),
         mobilenet,
     ),
     "mobile_cnn": (wf.nn.mobile_cnn(num_classes=3, width_mult=0.05, label="m"), mobile_cnn),
     "sokoban_cnn": (
-        both_heads(model=wf.nn.sokoban_cnn(num_actions=3, channels=3, label="s")),
+        both_heads(model=wf.nn.sokoban_cnn(num_actions=3, out_channels=3, label="s")),
         lambda x, p: sokoban(x, {name.removeprefix("model."): one for name, one in p.items()}),
     ),
 }
@@ -184,13 +184,13 @@ def test_a_whole_model_and_its_gradient(name: str) -> None:
 
 
 MODELS = {
-    "lenet": wf.nn.lenet(num_classes=3, channels=[4], hid_dims=[8], label="lenet"),
-    "vgg": wf.nn.vgg(num_classes=3, stages=[(1, 4), (2, 8)], hid_dims=[5], rate=0.1, label="vgg"),
-    "small resnet": wf.nn.resnet(num_classes=3, blocks=[1, 2], channels=4, stem="small", label="small"),
-    "large resnet": wf.nn.resnet(num_classes=3, blocks=[1, 1], channels=4, label="large"),
+    "lenet": wf.nn.lenet(num_classes=3, out_channels=[4], hid_dims=[8], label="lenet"),
+    "vgg": wf.nn.vgg(num_classes=3, stages=[(1, 4), (2, 8)], hid_dims=[5], dropout_rate=0.1, label="vgg"),
+    "small resnet": wf.nn.resnet(num_classes=3, blocks=[1, 2], out_channels=4, stem="small", label="small"),
+    "large resnet": wf.nn.resnet(num_classes=3, blocks=[1, 1], out_channels=4, label="large"),
     "mobilenet": wf.nn.mobilenet(num_classes=3, width_mult=0.25, stages=[(1, 16, 1, 1), (2, 24, 2, 2)], head=8),
     "mobile_cnn": wf.nn.mobile_cnn(num_classes=3, width_mult=0.125),
-    "sokoban_cnn": lambda x: sum(wf.nn.sokoban_cnn(num_actions=3, channels=4, label="grid")(x)),
+    "sokoban_cnn": lambda x: sum(wf.nn.sokoban_cnn(num_actions=3, out_channels=4, label="grid")(x)),
 }
 
 
@@ -234,15 +234,15 @@ x = wf.data(IMAGES, batch=1, label="x")
     ("wrong", "what"),
     [
         (
-            lambda: wf.nn.vgg_block(x, num_convs=0, channels=2),
+            lambda: wf.nn.vgg_block(x, num_convs=0, out_channels=2),
             "vgg_block takes a whole number from 1 on for `num_convs`",
         ),
-        (lambda: wf.nn.squeeze_excite(x, reduction=0), "squeeze_excite takes a whole number from 1 on for `reduction`"),
+        (lambda: wf.nn.squeeze_excite(x, ratio=0), "squeeze_excite takes a whole number from 1 on for `ratio`"),
         (lambda: wf.nn.squeeze_excite(wf.param("open")), "squeeze_excite needs to know how many channels `open` has"),
         (lambda: wf.nn.resnet(x, stem="huge"), "resnet knows no stem='huge'"),
         (lambda: wf.nn.resnet(x, blocks=2), "resnet takes a list for `blocks`, not 2"),
         (lambda: wf.nn.mobilenet(x, width_mult=0.0), "mobilenet takes a number above 0 for `width_mult`, not 0.0"),
-        (lambda: wf.nn.lenet(x, channels=6), "lenet takes a list for `channels`, not 6"),
+        (lambda: wf.nn.lenet(x, out_channels=6), "lenet takes a list for `out_channels`, not 6"),
         (
             lambda: wf.nn.inverted_residual(x, out_channels=2, expand=0),
             "inverted_residual takes a whole number from 1 on for `expand`, not 0",

@@ -116,10 +116,10 @@ def test_each_channel_by_itself() -> None:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize(
-    "how", [{}, {"window_size": 2, "stride": 1}, {"window_size": 3, "stride": 2, "padded": True}], ids=str
+    "how", [{}, {"kernel_size": 2, "stride": 1}, {"kernel_size": 3, "stride": 2, "padded": True}], ids=str
 )
 def test_pools(axes: int, how: dict[str, Any]) -> None:
-    size, stride = how.get("window_size", 2), how.get("stride", 2)
+    size, stride = how.get("kernel_size", 2), how.get("stride", 2)
     numpy = {"axes": axes, "size": size, "stride": stride, "padded": how.get("padded", False)}
     check_block(MAX[axes](**how), IMAGES[axes], lambda x, p: pool(x, np.max, **numpy))
     check_block(AVG[axes](**how), IMAGES[axes], lambda x, p: pool(x, np.mean, **numpy))
@@ -170,9 +170,9 @@ x = wf.data(IMAGES[2], batch=1, label="x")
             lambda: wf.nn.conv_transpose2d(x, out_channels=1, kernel_size=-1),
             "conv_transpose2d takes a whole number from 1 on for `kernel_size`, not -1",
         ),
-        (lambda: wf.nn.max_pool2d(x, window_size=0), "max_pool2d takes a whole number from 1 on for `window_size`"),
+        (lambda: wf.nn.max_pool2d(x, kernel_size=0), "max_pool2d takes a whole number from 1 on for `kernel_size`"),
         (
-            lambda: wf.nn.avg_pool2d(x, window_size=3),
+            lambda: wf.nn.avg_pool2d(x, kernel_size=3),
             "avg_pool2d moves windows of 3 by 3, and the height of `x` is 8: 8 - 3",
         ),
         (
@@ -197,9 +197,9 @@ def test_a_pool_of_too_few_places_is_told_by_its_name(size: int | None) -> None:
     )
     place, label = ("width", "few") if size else ("height", "max_pool2d.few")
     with pytest.raises(wf.ShapeError) as caught:
-        wf.nn.max_pool2d(few if size else wf.nn.max_pool2d(few, window_size=3))
+        wf.nn.max_pool2d(few if size else wf.nn.max_pool2d(few, kernel_size=3))
     assert caught.value.what == f"max_pool2d has windows of 2, and the {place} of `{label}` is 1"
-    assert caught.value.fix.startswith("take larger images, fewer pools before it, or a smaller window_size")
+    assert caught.value.fix.startswith("take larger images, fewer pools before it, or a smaller kernel_size")
 
 
 def test_channels_that_come_first_are_noticed() -> None:

@@ -19,32 +19,32 @@ IDS = np.random.default_rng(3).integers(0, 11, (2, 8)).astype("int32")
 @wf.nn.language_model
 def cells(ids: wf.Tensor, *, vocabulary: int) -> wf.Tensor:
     """A model of one's own: an LSTM and a GRU."""
-    x = wf.nn.embedding(ids, vocabulary=vocabulary, o=3)
-    x, _ = wf.nn.lstm(x, size=2)
-    x, _ = wf.nn.gru(x, size=2)
+    x = wf.nn.embedding(ids, vocab_size=vocabulary, o=3)
+    x, _ = wf.nn.lstm(x, hid_dim=2)
+    x, _ = wf.nn.gru(x, hid_dim=2)
     return wf.nn.linear(x, o=vocabulary)
 
 
 @wf.nn.language_model
 def shared(ids: wf.Tensor, *, vocabulary: int) -> wf.Tensor:
     """A model of one's own: one block applied twice, sinusoidal positions, post-norm."""
-    x = wf.nn.embedding(ids, vocabulary=vocabulary, o=4)
+    x = wf.nn.embedding(ids, vocab_size=vocabulary, o=4)
     x = wf.nn.sinusoidal_positions(x, d_model=4, max_len=16)
     block = wf.nn.decoder_only_block(num_heads=2, d_k=2, d_ff=5)
     return wf.nn.linear(block(block(x)), o=vocabulary)
 
 
 def tiny_gpt() -> Any:
-    return wf.nn.gpt(vocabulary=11, max_len=16, width=4, num_layers=2, num_heads=2, label="gpt")
+    return wf.nn.gpt(vocab_size=11, max_len=16, d_model=4, num_layers=2, num_heads=2, label="gpt")
 
 
 MODELS = {
     "gpt": tiny_gpt,
     "llama": lambda: wf.nn.llama(
-        vocabulary=11, width=8, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
+        vocab_size=11, d_model=8, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
     ),
     "halves": lambda: wf.nn.llama(
-        vocabulary=11, width=4, num_layers=1, num_heads=2, d_ff=5, interleaved=False, label="halves"
+        vocab_size=11, d_model=4, num_layers=1, num_heads=2, d_ff=5, interleaved=False, label="halves"
     ),
     "cells": lambda: cells(vocabulary=11, label="cells"),
     "shared": lambda: shared(vocabulary=11, label="shared"),
@@ -75,7 +75,7 @@ def test_token_by_token_all_scores_are_those_of_the_whole_sequence(name: str) ->
 
 def test_compiled_it_is_the_same_for_every_position() -> None:
     model = wf.nn.llama(
-        vocabulary=11, width=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
+        vocab_size=11, d_model=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
     )
     ctx, whole = in_context(model, "cc")
     generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=1))
@@ -89,7 +89,7 @@ SOURCES, SOURCE_LENGTHS = IDS[::-1, :5].copy(), np.array([5, 3], "int32")
 
 def translator(positions: str = "learned") -> Any:
     return wf.nn.transformer(
-        vocabulary=11,
+        vocab_size=11,
         num_encoder_layers=1,
         num_decoder_layers=2,
         num_heads=2,
@@ -146,7 +146,7 @@ def test_a_layer_that_mixes_positions_by_itself_is_noticed() -> None:
     @wf.nn.language_model
     def mixed(ids: wf.Tensor, *, along: bool) -> wf.Tensor:
         tried.append(1)
-        x = wf.nn.embedding(ids, vocabulary=7, o=4)
+        x = wf.nn.embedding(ids, vocab_size=7, o=4)
         return wf.nn.linear(x + wf.cumsum(x, "..., t|d => ...|d") if along else x, o=7)
 
     ctx, wrong, right = wf.Context("interp"), mixed(along=True, label="mine"), mixed(along=False)
@@ -286,7 +286,7 @@ def test_what_cannot_be_generated(given: dict[str, Any], said: str) -> None:
 def test_layers_that_look_ahead_are_refused() -> None:
     @wf.nn.language_model
     def ahead(ids: wf.Tensor, *, part: str) -> Any:
-        x = wf.nn.embedding(ids, vocabulary=5, o=4)
+        x = wf.nn.embedding(ids, vocab_size=5, o=4)
         match part:
             case "attention":
                 return x + wf.nn.multi_head_attention(x, num_heads=2, d_k=2, label="attention")
@@ -294,8 +294,8 @@ def test_layers_that_look_ahead_are_refused() -> None:
                 mask = wf.nn.causal_mask(8)
                 return wf.nn.multi_head_attention(x, num_heads=2, d_k=2, causal=True, mask=mask, label="attention")
             case "back":
-                return wf.nn.gru(x, size=5, bidirectional=True, label="gru")[0]
-        return wf.nn.gru(x, size=5)
+                return wf.nn.gru(x, hid_dim=5, bidirectional=True, label="gru")[0]
+        return wf.nn.gru(x, hid_dim=5)
 
     def said(part: str) -> wf.WeftError:
         with pytest.raises(wf.WeftError) as error:
@@ -348,7 +348,7 @@ def test_a_model_of_running_statistics_goes_on_once_it_is_trained(cache: bool) -
 
     @wf.nn.language_model
     def normed(ids: wf.Tensor) -> wf.Tensor:
-        x = wf.nn.batch_norm(wf.nn.embedding(ids, vocabulary=11, o=4))
+        x = wf.nn.batch_norm(wf.nn.embedding(ids, vocab_size=11, o=4))
         return wf.nn.linear(x, o=11)
 
     model, ctx = normed(label="normed"), wf.Context("cc")

@@ -47,7 +47,7 @@ def test_the_outputs_of_a_perceptron_are_inferred_from_the_loss() -> None:
 
 def test_rows_of_a_table() -> None:
     ids = wf.data(np.array([[3, 1], [3, 0]]), batch=2, label="ids")
-    table = wf.nn.embedding(vocabulary=5, o=4, label="words")
+    table = wf.nn.embedding(vocab_size=5, o=4, label="words")
     found = table(ids)
     beside = table(wf.data(np.array([[3, 1], [3, 0]]), batch=1, label="beside"))
     ctx = wf.Context("interp")
@@ -121,8 +121,8 @@ x = wf.data(X, batch=1, label="x")
         (lambda: wf.nn.dropout(rate="half", label="d"), "`dropout` takes a number for `rate`, not 'half'"),
         (lambda: wf.nn.mlp(x, hid_dims=8), "mlp takes a list for `hid_dims`, not 8"),
         (lambda: wf.nn.mlp(x, hid_dims=[0], o=2), "an axis cannot have size 0"),
-        (lambda: wf.nn.embedding(x, vocabulary=0, o=2), "embedding takes a whole number from 1 on for `vocabulary`"),
-        (lambda: wf.nn.embedding(x, vocabulary=3, o=2), "`x` holds positions along `vocabulary`, and they are float64"),
+        (lambda: wf.nn.embedding(x, vocab_size=0, o=2), "embedding takes a whole number from 1 on for `vocab_size`"),
+        (lambda: wf.nn.embedding(x, vocab_size=3, o=2), "`x` holds positions along `vocab_size`, and they are float64"),
         (lambda: wf.nn.softmax(x, temperature=0), "softmax takes a number above 0 for `temperature`, not 0"),
         (lambda: wf.nn.reduce_specified_axes("i => 0"), "the axes to reduce are named by one shape"),
         (lambda: wf.nn.linear(x, o=2, i=4), "the input axis of `linear.w` cannot be both 4 and 3"),
@@ -150,8 +150,8 @@ def test_a_parameter_set_by_the_name_that_leads_to_it() -> None:
 def test_an_id_outside_of_the_vocabulary_is_told_so() -> None:
     ids = wf.data(np.array([[0, 2], [5, 1]]), batch=2, label="ids")
     with pytest.raises(wf.IndexOutOfBounds) as caught:
-        wf.Context("interp")[wf.nn.embedding(ids, vocabulary=5, o=2)]
-    assert caught.value.what == "`ids[1, 0]` is 5, and the positions along `vocabulary` are from 0 to 4"
+        wf.Context("interp")[wf.nn.embedding(ids, vocab_size=5, o=2)]
+    assert caught.value.what == "`ids[1, 0]` is 5, and the positions along `vocab_size` are from 0 to 4"
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_what_one_number_is_mapped_from_need_not_be_said(number: Callable[[wf.Te
 def test_ids_outside_say_what_the_layer_can_be_given() -> None:
     ids = wf.data(np.array([3, 12]), batch=1, label="ids")
     with pytest.raises(wf.IndexOutOfBounds) as caught:
-        wf.Context("interp")[wf.nn.embedding(ids, vocabulary=10, o=4)]
-    assert caught.value.fix.startswith("pass others, or have more of them: vocabulary=13; wf.take and wf.einsum can be")
+        wf.Context("interp")[wf.nn.embedding(ids, vocab_size=10, o=4)]
+    assert caught.value.fix.startswith("pass others, or have more of them: vocab_size=13; wf.take and wf.einsum can be")
     with pytest.raises(wf.IndexOutOfBounds) as caught:
         wf.Context("interp")[wf.take(wf.param("t", o=(10, 4)), ids)]
     assert caught.value.fix.startswith("pass others, or say what is meant: outside=")

@@ -26,16 +26,16 @@ def check(layer: Any, reference: Callable[[np.ndarray, Arrays], np.ndarray], *, 
 
 
 def test_a_plain_network() -> None:
-    check(wf.nn.rnn(size=2), lambda x, p: rnn(x, inner(p, "cell")))
+    check(wf.nn.rnn(hid_dim=2), lambda x, p: rnn(x, inner(p, "cell")))
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])
 def test_an_lstm(backend: str) -> None:
-    check(wf.nn.lstm(size=2), lambda x, p: lstm(x, inner(p, "cell"))[0], backend=backend)
+    check(wf.nn.lstm(hid_dim=2), lambda x, p: lstm(x, inner(p, "cell"))[0], backend=backend)
 
 
 def test_a_gru() -> None:
-    check(wf.nn.gru(size=2), lambda x, p: gru(x, inner(p, "cell")))
+    check(wf.nn.gru(hid_dim=2), lambda x, p: gru(x, inner(p, "cell")))
 
 
 def test_layers_in_both_directions() -> None:
@@ -46,27 +46,27 @@ def test_layers_in_both_directions() -> None:
             x = np.concatenate([forward, backward], -1)
         return x
 
-    check(wf.nn.gru(size=2, num_layers=2, bidirectional=True), reference)
+    check(wf.nn.gru(hid_dim=2, num_layers=2, bidirectional=True), reference)
 
 
 def test_the_last_states() -> None:
-    layer, ctx = wf.nn.lstm(size=2, label="lstm"), wf.Context("interp")
+    layer, ctx = wf.nn.lstm(hid_dim=2, label="lstm"), wf.Context("interp")
     hs, (h, c) = layer(wf.data(X, batch=2, label="x"))
     states, last = ctx[hs], ctx[h]
     np.testing.assert_allclose(last, states[:, -1], rtol=1e-12)
     p = {path: ctx[param] for path, param in layer._paths()}
     np.testing.assert_allclose(ctx[c], lstm(X, inner(p, "cell"))[1], rtol=1e-6)
-    _, ends = wf.nn.lstm(wf.data(X, batch=2), size=2, num_layers=2, bidirectional=True)
+    _, ends = wf.nn.lstm(wf.data(X, batch=2), hid_dim=2, num_layers=2, bidirectional=True)
     assert [str(part.dims) for state in ends for part in state] == ["2|2"] * 8
 
 
 def test_sequences_end_after_their_lengths() -> None:
-    layer, ctx, lengths = wf.nn.lstm(size=2), wf.Context("interp"), [1, 3]
+    layer, ctx, lengths = wf.nn.lstm(hid_dim=2), wf.Context("interp"), [1, 3]
     _, (_, c) = layer(wf.data(X, batch=2), lengths=wf.data(np.array(lengths), batch=1))
     found = ctx[c]
     p = inner({path: ctx[param] for path, param in layer._paths()}, "cell")
     np.testing.assert_allclose(found, lstm(X, p, lengths)[1], rtol=1e-6)
-    both = wf.nn.gru(size=2, bidirectional=True)
+    both = wf.nn.gru(hid_dim=2, bidirectional=True)
     _, ends = both(wf.data(X, batch=2), lengths=wf.data(np.array(lengths), batch=1))
     backward = ctx[ends[1]]
     p = inner({path: ctx[param] for path, param in both._paths()}, "back")
@@ -74,7 +74,7 @@ def test_sequences_end_after_their_lengths() -> None:
 
 
 def test_states_to_start_from_and_further_batch_axes() -> None:
-    layer, ctx = wf.nn.gru(size=2), wf.Context("interp")
+    layer, ctx = wf.nn.gru(hid_dim=2), wf.Context("interp")
     many = np.stack([X, 2 * X])
     whole = ctx[layer(wf.data(many, batch=3))[0]]
     one, middle = layer(wf.data(many[1, 0, :2], batch=1))
@@ -93,11 +93,11 @@ def test_a_cell_of_ones_own() -> None:
 def test_states_that_do_not_fit() -> None:
     x, zero = wf.data(X, batch=2), wf.data(np.zeros((2, 2)), batch=1)
     with pytest.raises(wf.WeftError) as error:
-        wf.nn.gru(size=2, num_layers=2)(x, init=[zero])
+        wf.nn.gru(hid_dim=2, num_layers=2)(x, init=[zero])
     assert error.value.what == "2 runs along a sequence start from 2 states, in a list, not from 1"
     assert error.value.fix == "a layer's backward state comes after its forward one; init=None starts from 0"
     with pytest.raises(wf.WeftError, match="a recurrent layer takes a whole number from 1 on for `num_layers`, not 0"):
-        wf.nn.gru(x, size=2, num_layers=0)
+        wf.nn.gru(x, hid_dim=2, num_layers=0)
     with pytest.raises(wf.WeftError, match="takes a carry of one tensor and gives list of `0`, `1`, `2`"):
         wf.nn.recurrence(lambda h, x: [h, x, x], x, lengths=wf.data(np.array([1, 2]), batch=1))
 
@@ -105,8 +105,8 @@ def test_states_that_do_not_fit() -> None:
 @pytest.mark.parametrize(
     "layer",
     [
-        lambda x: wf.nn.lstm(x, size=3)[1][0],
-        lambda x: wf.nn.multi_head_attention(x, num_heads=1, d_k=2, width=3),
+        lambda x: wf.nn.lstm(x, hid_dim=3)[1][0],
+        lambda x: wf.nn.multi_head_attention(x, num_heads=1, d_k=2, d_model=3),
         lambda x: wf.nn.learned_positions(x, max_len=8),
         lambda x: wf.nn.sinusoidal_positions(x, d_model=2, max_len=8),
     ],

@@ -64,7 +64,7 @@ def loaded(model: Any, state: dict[str, Array], names: dict[str, wf.nn.StoredWei
 @pytest.mark.parametrize(("kind", "activation"), [("gelu_tanh", gelu_tanh), ("gelu", gelu)])
 def test_weights_of_gpt2(kind: Literal["gelu", "gelu_tanh"], activation: Any) -> None:
     style = wf.nn.TransformerStyle(ffn=kind)
-    sizes = {"vocabulary": VOCABULARY, "max_len": LENGTH, "width": WIDTH, "num_layers": LAYERS, "num_heads": HEADS}
+    sizes = {"vocab_size": VOCABULARY, "max_len": LENGTH, "d_model": WIDTH, "num_layers": LAYERS, "num_heads": HEADS}
     model, state = wf.nn.gpt(**sizes, style=style, label="gpt"), gpt2_state()
     extra = {"transformer.h.0.attn.bias": np.tril(np.ones((LENGTH, LENGTH)))}
     logits, values = loaded(model, {**state, **extra}, wf.nn.gpt2_names(LAYERS))
@@ -78,8 +78,8 @@ def test_weights_of_gpt2(kind: Literal["gelu", "gelu_tanh"], activation: Any) ->
 def test_weights_of_llama() -> None:
     heads, shared, d, wide = 4, 2, 2, 5
     model = wf.nn.llama(
-        vocabulary=VOCABULARY,
-        width=heads * d,
+        vocab_size=VOCABULARY,
+        d_model=heads * d,
         num_layers=1,
         num_heads=heads,
         num_kv_heads=shared,
@@ -140,7 +140,7 @@ def test_kernels_of_pytorch_have_their_window_last() -> None:
 
 def test_two_biases_are_added_up() -> None:
     size, x = 3, wf.data(np.ones((2, 5, 4), "float32"), batch=2)
-    ctx, layer = wf.Context("interp"), wf.nn.gru(size=size, label="gru")
+    ctx, layer = wf.Context("interp"), wf.nn.gru(hid_dim=size, label="gru")
     layer(x)[0].dims
     names, random = wf.nn.recurrent_names("gru"), np.random.default_rng(5)
     shapes = {"weight_ih_l0": (9, 4), "weight_hh_l0": (9, 3), "bias_ih_l0": (9,), "bias_hh_l0": (9,)}
@@ -158,7 +158,7 @@ def test_two_biases_are_added_up() -> None:
 
 
 def test_layers_and_directions_have_names_of_their_own() -> None:
-    layer = wf.nn.lstm(size=3, num_layers=2, bidirectional=True, label="reader")
+    layer = wf.nn.lstm(hid_dim=3, num_layers=2, bidirectional=True, label="reader")
     layer(wf.data(np.ones((2, 5, 4), "float32"), batch=2))[0].dims
     ctx = wf.Context("interp")
     names = wf.nn.recurrent_names("lstm", 2, bidirectional=True, label="reader", prefix="net.")

@@ -92,8 +92,8 @@ def test_a_decoder_attends_to_an_encoder() -> None:
 
 def test_from_one_sequence_to_another() -> None:
     model = wf.nn.transformer(
-        vocabulary=7,
-        source_vocabulary=5,
+        vocab_size=7,
+        source_vocab_size=5,
         num_encoder_layers=1,
         num_decoder_layers=1,
         num_heads=2,
@@ -123,7 +123,7 @@ def test_from_one_sequence_to_another() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_like_gpt(tied: bool) -> None:
-    model = wf.nn.gpt(vocabulary=7, max_len=5, width=4, num_layers=2, num_heads=2, tied=tied, label="gpt")
+    model = wf.nn.gpt(vocab_size=7, max_len=5, d_model=4, num_layers=2, num_heads=2, tied=tied, label="gpt")
     ctx = wf.Context("interp")
     y = ctx[model(wf.data(IDS, batch=2, label="ids"))]
     p = values(model, ctx)
@@ -137,7 +137,7 @@ def test_a_model_like_gpt(tied: bool) -> None:
 
 
 def test_a_model_like_llama() -> None:
-    model = wf.nn.llama(vocabulary=7, width=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=2)
+    model = wf.nn.llama(vocab_size=7, d_model=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=2)
     ctx = wf.Context("interp")
     y = ctx[model(wf.data(IDS, batch=2, label="ids"))]
     p = values(model, ctx)
@@ -147,7 +147,7 @@ def test_a_model_like_llama() -> None:
 
 
 def test_a_transformer_of_images() -> None:
-    layer = wf.nn.vit(classes=3, patch=2, width=4, num_layers=1, num_heads=2, d_ff=5)
+    layer = wf.nn.vit(num_classes=3, patch_size=2, d_model=4, num_layers=1, num_heads=2, d_ff=5)
     images = np.random.default_rng(4).normal(size=(2, 4, 6, 3))
 
     def reference(x: np.ndarray, p: Arrays) -> np.ndarray:
@@ -174,8 +174,8 @@ def test_what_a_style_cannot_be() -> None:
     with pytest.raises(wf.WeftError, match="a transformer knows no norm='batch'") as error:
         wf.nn.TransformerStyle(norm="batch")  # type: ignore[arg-type]
     assert error.value.fix == "say one of 'layer', 'rms'"
-    with pytest.raises(wf.WeftError, match="a language model cannot share a width of 10 among 4 heads") as error:
-        wf.nn.gpt(wf.data(IDS, batch=2), vocabulary=7, max_len=5, width=10, num_layers=1, num_heads=4)
-    assert error.value.fix == "width=12, or other heads"
+    with pytest.raises(wf.WeftError, match="a language model cannot share d_model=10 among 4 heads") as error:
+        wf.nn.gpt(wf.data(IDS, batch=2), vocab_size=7, max_len=5, d_model=10, num_layers=1, num_heads=4)
+    assert error.value.fix == "d_model=12, or other heads"
     with pytest.raises(wf.WeftError, match="feed_forward knows no kind='elu'"):
         wf.nn.feed_forward(wf.data(X, batch=2), d_ff=4, kind="elu")

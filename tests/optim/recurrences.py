@@ -104,12 +104,12 @@ def adagrad(
     g: Array,
     s: State,
     lr: float = 1e-2,
-    initial: float = 0.0,
+    init: float = 0.0,
     eps: float = 1e-10,
     weight_decay: float = 0.0,
 ) -> Array:
     g = g + weight_decay * w
-    s["sum"] = s.get("sum", initial) + g**2
+    s["sum"] = s.get("sum", init) + g**2
     return w - lr * g / (np.sqrt(s["sum"]) + eps)
 
 

@@ -64,7 +64,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("rmsprop", {"lr": 0.01, "beta": 0.9, "momentum": 0.8, "weight_decay": 0.1}),
     ("rmsprop", {"lr": 0.01, "beta": 0.9, "centered": True}),
     ("adagrad", {}),
-    ("adagrad", {"lr": 0.1, "initial": 0.5, "eps": 1e-3, "weight_decay": 0.1}),
+    ("adagrad", {"lr": 0.1, "init": 0.5, "eps": 1e-3, "weight_decay": 0.1}),
     ("lion", {}),
     ("lion", {"lr": 0.4, "beta1": 0.6, "beta2": 0.9, "weight_decay": 0.1}),
     ("lamb", {}),

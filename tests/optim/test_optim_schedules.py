@@ -129,7 +129,7 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "an argument of another library": (
         lambda: wf.optim.cosine(N, 0.1, T_max=10),  # type: ignore[call-arg]
         "`cosine` has no argument `T_max`",
-        "call it cosine(n, rate, steps, [final=…])",
+        "call it cosine(step, lr, steps, [final=…])",
     ),
 }
 

@@ -64,8 +64,8 @@ def test_two_optimisers_update_what_each_is_given() -> None:
 
 def test_parameters_are_one_by_one_too() -> None:
     _, loss = model()
-    whole = wf.optim.adagrad(loss, lr=0.1, initial=0.1)
-    parts = wf.seq(*(wf.optim.adagrad_one(p, lr=0.1, initial=0.1) for p in loss.params))
+    whole = wf.optim.adagrad(loss, lr=0.1, init=0.1)
+    parts = wf.seq(*(wf.optim.adagrad_one(p, lr=0.1, init=0.1) for p in loss.params))
     assert str(whole) == str(parts)
 
 

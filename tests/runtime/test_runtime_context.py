@@ -225,7 +225,10 @@ def test_a_gradient_in_between_needs_keep(ctx: wf.Context) -> None:
     with pytest.raises(wf.WeftError) as caught:
         ctx[middle.grad]
     assert caught.value.what == "`mul.grad` is not stored: no routine left it behind"
-    assert caught.value.fix == "compile with keep=[…] naming the gradient"
+    assert (
+        caught.value.fix
+        == "keep it: ctx.compile(code, keep=[t.grad]); of ctx.function return it: returns=wf.grad(loss, t)"
+    )
     ctx.compile(wf.grad_update(loss), keep=[middle.grad])()
     assert ctx[middle.grad].tolist() == [12.0, 12.0]
 

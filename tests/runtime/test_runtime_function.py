@@ -358,7 +358,7 @@ def mistakes() -> dict[str, tuple[Callable[[Any], object], list[str]]]:
         ),
         "size": (
             lambda f: f([[1, 2, 3]], [1]),
-            ["was given an array of shape (1, 3): 2 is said, not 3", "fix: give it an array of [batch, 2]"],
+            ["was given an array of shape (1, 3): declared is 2, not 3", "fix: give it an array of [batch, 2]"],
         ),
         "fractions": (lambda f: f([[1, 2]], [1.0]), ["`y` is int32, and was given float64", 'astype("int32")']),
         "large": (lambda f: f([[1, 2]], [1 << 40]), ["int32, which does not hold 1099511627776\n"]),

@@ -83,7 +83,7 @@ def test_it_prints_and_reads_back() -> None:
 
 def test_nothing_of_all_rows_and_columns_is_in_memory() -> None:
     x = wf.data(numbers(1, 40, 8), batch=2, label="x")
-    y = wf.nn.multi_head_attention(num_heads=2, d_k=4, causal=True, width=8)(x)
+    y = wf.nn.multi_head_attention(num_heads=2, d_k=4, causal=True, d_model=8)(x)
     loss = wf.einsum("...|... => 0", y * y, label="loss")
     routine = wf.Context(OnGrid()).compile(wf.grad_update(loss), options=chosen())
     touched = {one.buffer for kernel in routine.kernels for one in accesses(kernel.body)}
@@ -154,7 +154,7 @@ def steps(length: int, other: int | None, heads: int, shared: int, causal: bool,
     x = wf.data(numbers(2, length, 6, seed=3), batch=2, label="x")
     source = None if other is None else wf.data(numbers(2, other, 6, seed=4), batch=2, label="source")
     layer = wf.nn.multi_head_attention(
-        num_heads=heads * shared, num_kv_heads=heads, d_k=3, causal=causal and source is None, window=window, width=5
+        num_heads=heads * shared, num_kv_heads=heads, d_k=3, causal=causal and source is None, window=window, d_model=5
     )
     y = layer(x) if source is None else layer(x, source)
     loss = wf.einsum("...|... => 0", y * y, label="loss")

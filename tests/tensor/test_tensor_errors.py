@@ -42,13 +42,13 @@ def test_operands_of_other_kinds(name: str) -> None:
     x, advice = vector(2), WRITTEN_OUT if isinstance(value, list) else ADVICE
     with pytest.raises(wf.WeftError) as caught:
         x + value
-    assert text(caught) == [f"@: add takes tensors and numbers, not {shown}", "    x + value", advice]
+    assert text(caught) == [f"@: `+` takes tensors and numbers, not {shown}", "    x + value", advice]
     with pytest.raises(wf.WeftError) as caught:
         value / x
-    assert text(caught) == [f"@: div takes tensors and numbers, not {shown}", "    value / x", advice]
+    assert text(caught) == [f"@: `/` takes tensors and numbers, not {shown}", "    value / x", advice]
     with pytest.raises(wf.WeftError) as caught:
         x @ value
-    assert text(caught) == [f"@: compose takes tensors and numbers, not {shown}", "    x @ value", advice]
+    assert text(caught) == [f"@: `@` takes tensors and numbers, not {shown}", "    x @ value", advice]
     with pytest.raises(wf.WeftError) as caught:
         wf.relu(value)
     assert text(caught) == [f"@: relu takes tensors and numbers, not {shown}", "    wf.relu(value)", advice]
@@ -132,11 +132,12 @@ def test_a_tensor_is_neither_true_nor_iterable_nor_long() -> None:
     assert text(caught) == [
         "@: `x` is a tensor to be computed: it is neither true nor false",
         "    bool(x)",
-        "  fix: use wf.where to choose by a tensor, or ctx[t] to get its value",
+        "  fix: wf.where chooses by a tensor, wf.logical_and and wf.maximum combine two; ctx[t] is its value",
     ]
     with pytest.raises(wf.WeftError) as caught:
         list(x)
-    assert text(caught) == ["@: `x` cannot be iterated over", "    list(x)", "  fix: slice it: t[i]"]
+    advice = "  fix: t[0] is a slice of it, wf.sum(t) adds it up, wf.max(t) is its greatest element"
+    assert text(caught) == ["@: `x` cannot be iterated over", "    list(x)", advice]
     with pytest.raises(wf.WeftError) as caught:
         len(x)
     assert text(caught) == ["@: `x` has no length", "    len(x)", "  fix: t.dims has its sizes"]

@@ -63,7 +63,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "several tensors for one": (
         lambda: W @ (X, X),
-        "compose takes tensors and numbers, not tuple (<x: 3|4 float32>, <x: 3|4 float32>)",
+        "`@` takes tensors and numbers, not tuple (<x: 3|4 float32>, <x: 3|4 float32>)",
         "take them apart, first, *others = …, or join them with wf.stack or wf.concat",
     ),
     "scan as others have it": (
@@ -95,7 +95,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "dims[0]": (lambda: X.dims[0], "the shape 3|4 has three rows of axes, not one", "pick a row: .batch[0].size"),
     "a dimension as a number": (
         lambda: X / X.dims.output[0],
-        "div takes tensors and numbers, not Dim",
+        "`/` takes tensors and numbers, not Dim",
         "a dimension has a",
     ),
     "np.exp": (lambda: np.exp(X), "np.exp works on arrays", "write wf.exp(…); np.exp(ctx[t]) works on its value"),
@@ -109,7 +109,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "an array in place": (lambda: np.ones((3, 4)).__iadd__(X), "np.add works on arrays", "Python's operators"),
     "array @ tensor": (
         lambda: np.ones((4, 4)) @ X,
-        "compose takes tensors and numbers, not an array",
+        "`@` takes tensors and numbers, not an array",
         "wrap it: wf.data(",
     ),
     "==": (lambda: X == 1, "`x == 1` would not compare values", "write wf.equal(t, x)"),
@@ -220,10 +220,10 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "static indices are given by name",
         "step(",
     ),
-    "a list": (lambda: X * [1, 2], "mul takes tensors and numbers, not list [1, 2]", "write the values out: wf.tensor"),
+    "a list": (lambda: X * [1, 2], "`*` takes tensors and numbers, not list [1, 2]", "write the values out: wf.tensor"),
     "a layer as an operand": (
         lambda: X + LAYER,
-        "add takes tensors and numbers, not Layer",
+        "`+` takes tensors and numbers, not Layer",
         "apply it to a tensor first",
     ),
     "a label that is none": (lambda: wf.relu(X, label=3), "`relu` takes text for `label`, not 3", ""),
@@ -237,7 +237,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "keep= takes a list, not NoneType",
         "",
     ),
-    "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `tensor`, not [1]", ""),
+    "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `x`, not [1]", ""),
     "a kind of axis that is none": (
         lambda: wf.stack(X, X, kind=[]),
         "`stack` takes one of 'batch', 'input', 'output' for `kind`, not []",
@@ -519,7 +519,7 @@ def test_public_functions_pickle() -> None:
 @pytest.mark.parametrize(
     ("get", "fix"),
     [
-        (lambda: wf.data.DataLoader, "wf.data.batches(x, y, size=32, shuffle=True)"),  # type: ignore[attr-defined]
+        (lambda: wf.data.DataLoader, "wf.data.batches(x, y, batch_size=32, shuffle=True)"),  # type: ignore[attr-defined]
         (lambda: wf.data.random_split, "wf.data.split(x, y, part=0.25)"),  # type: ignore[attr-defined]
         (lambda: wf.data.batche, "did you mean wf.data.batches?"),  # type: ignore[attr-defined]
         (lambda: wf.train.Trainer, "wf.train.fit(model, loss, (x, y), epochs=10)"),  # type: ignore[attr-defined]

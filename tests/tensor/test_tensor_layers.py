@@ -327,7 +327,7 @@ def test_unknown_and_missing_configuration_are_refused() -> None:
     with pytest.raises(wf.WeftError) as caught:
         dense()
     assert caught.value.what == "`dense` needs the configuration `size`"
-    assert caught.value.fix == "call dense(size=…)"
+    assert caught.value.fix == "call dense(x, size=…)"
     with pytest.raises(wf.WeftError, match="its configuration is empty"):
         plain(size=3)
 

@@ -116,7 +116,7 @@ MOVED: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray, int], np.ndarra
         lambda x, axis: np.pad(x, [(1, 2) if at == axis else (0, 0) for at in range(x.ndim)]),
     ),
     "pad with a value": (
-        lambda x, **kind: wf.pad(x, 0, 2, value=-2.5, **kind),
+        lambda x, **kind: wf.pad(x, 0, 2, fill=-2.5, **kind),
         lambda x, axis: np.pad(x, [(0, 2) if at == axis else (0, 0) for at in range(4)], constant_values=-2.5),
     ),
     "pad nothing": (lambda x, **kind: wf.pad(x, 0, 0, **kind), lambda x, axis: x),

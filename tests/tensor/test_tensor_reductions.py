@@ -396,7 +396,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "as many classes as a fraction": (
         lambda: wf.one_hot(IDS, 2.5, "...|t, c => ...|t"),  # type: ignore[arg-type]
-        "the size of `n` must be a whole number, not 2.5",
+        "the size of `num_classes` must be a whole number, not 2.5",
         "",
     ),
     "a spec that is a number": (lambda: wf.max(X, 1), "`max` takes text for `spec`, not 1", ""),  # type: ignore[arg-type]

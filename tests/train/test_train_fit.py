@@ -34,7 +34,7 @@ def test_fit_takes_the_steps_one_would_write() -> None:
     history, model = fitted(seed=5)
     again, ctx = classifier(), wf.Context("interp")
     step = wf.train.step(ctx, lambda x, y: cross_entropy(again(x), y), adam)
-    batches = wf.data.batches(X, Y, size=8, shuffle=True, seed=5)
+    batches = wf.data.batches(X, Y, batch_size=8, shuffle=True, seed=5)
     losses = [step(x, y) for _ in range(3) for x, y in batches]
     assert history.losses.tolist() == losses
     assert (len(history), history.stopped, [one.steps for one in history]) == (3, "epochs", [3, 6, 9])
@@ -45,11 +45,11 @@ def test_fit_takes_the_steps_one_would_write() -> None:
 
 def test_it_learns_and_says_so() -> None:
     test = points(40, seed=1)
-    measures = {"accuracy": wf.train.accuracy}
-    history, model = fitted(epochs=40, validation=test, metrics=measures, context=wf.Context("cc"))
+    metrics = {"accuracy": wf.train.accuracy}
+    history, model = fitted(epochs=40, validation=test, metrics=metrics, context=wf.Context("cc"))
     assert history[-1].validation["accuracy"] > 0.9
     assert history[-1].loss < history[0].loss / 2
-    found = wf.train.evaluate(model, test, measures, context=history.context, batch_size=7)
+    found = wf.train.evaluate(model, test, metrics, context=history.context, batch_size=7)
     assert found["accuracy"] == pytest.approx(history[-1].validation["accuracy"])
     logits = wf.train.predict(model, test[0], batch_size=16, context=history.context)
     assert np.mean(logits.argmax(1) == test[1]) == pytest.approx(found["accuracy"])
@@ -79,7 +79,7 @@ def test_the_loss_may_be_of_the_batch() -> None:
     history = wf.train.fit(
         None,
         lambda x, y: squares(w * x, y),
-        wf.data.batches(x, 3 * x, size=4),
+        wf.data.batches(x, 3 * x, batch_size=4),
         epochs=20,
         optimise=lambda loss: wf.optim.sgd(loss, lr=0.5),
         metrics={"far": lambda x, y: wf.mean(wf.abs(w * x - y), "...|... => 0")},
@@ -124,7 +124,7 @@ def test_callbacks_are_told_and_may_end_the_run() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_compile_options_reach_everything_that_is_compiled(devices: int) -> None:
-    """Rounded products are seen in what comes out: in losses, measures and outputs."""
+    """Rounded products are seen in what comes out: in losses, metrics and outputs."""
     random = np.random.default_rng(0)
     x, y = random.normal(size=(64, 48)).astype("float32"), random.integers(0, 8, 64).astype("int32")
 
@@ -136,7 +136,7 @@ def test_compile_options_reach_everything_that_is_compiled(devices: int) -> None
         fresh = wf.nn.mlp(hid_dims=[32], o=8, label="fresh")
         maker = wf.train.step if devices == 1 else wf.train.data_parallel
         step = maker(ctx, lambda x, y: wf.nn.cross_entropy(fresh(x), y), wf.optim.adam, options=options)
-        tokens = wf.nn.gpt(vocabulary=8, max_len=64, width=32, num_layers=1, num_heads=2, label="gpt")
+        tokens = wf.nn.gpt(vocab_size=8, max_len=64, d_model=32, num_layers=1, num_heads=2, label="gpt")
         generated = tokens.generate([1, 2, 3], max_new=1, temperature=1e-9, **where)
         return [
             *made.losses,
@@ -237,9 +237,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "patience": (lambda: fitted(early_stopping=0), "early_stopping is a whole number from 1 on, not 0"),
     "callback": (lambda: fitted(callbacks=[3]), "callbacks are functions of the record of an epoch, not [3]"),
     "a result": (lambda: fitted(callbacks=[lambda record: 3]), "callback `<lambda>` gave 3: True ends the run"),
-    "metrics": (lambda: fitted(metrics={"accuracy": 3}), "measure `accuracy` is a function, not int"),
+    "metrics": (lambda: fitted(metrics={"accuracy": 3}), "metric `accuracy` is a function, not int"),
     "a metric": (lambda: fitted(metrics={"loss": squares}), "a metric cannot be called `loss`: the loss is"),
-    "no metrics": (lambda: fitted(metrics=[]), "measures are functions by name, not []"),
+    "no metrics": (lambda: fitted(metrics=[]), "metrics are functions by name, not []"),
     "no model": (lambda: wf.train.fit(3, squares, (X, Y)), "a model is a function, not int"),  # type: ignore[arg-type]
     "no loss": (lambda: wf.train.fit(None, "mse", (X, Y)), "loss is a function, not str"),  # type: ignore[arg-type]
     "a loss": (
@@ -279,7 +279,7 @@ def test_habits_of_other_libraries_are_answered() -> None:
     for wrong, fix in (
         (lambda: model.fit, "wf.train.fit(model, loss, (x, y), epochs=10)"),  # type: ignore[attr-defined]
         (lambda: model.predict, "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)"),  # type: ignore[attr-defined]
-        (lambda: wf.DataLoader, "wf.data.batches(x, y, size=32, shuffle=True)"),  # type: ignore[attr-defined]
+        (lambda: wf.DataLoader, "wf.data.batches(x, y, batch_size=32, shuffle=True)"),  # type: ignore[attr-defined]
     ):
         with pytest.raises(wf.NoSuchName) as caught:
             wrong()
@@ -290,7 +290,7 @@ def test_sequences_have_two_batch_axes() -> None:
     """Ids `batch,time|1` are learned, measured and predicted token by token; labels of examples stay labels."""
     rows = np.random.default_rng(3).integers(0, 5, (12, 6)).astype("int32")
     after, ctx = (rows + 1) % 5, wf.Context("interp")
-    model = wf.nn.embedding(vocabulary=5, o=5, label="next")
+    model = wf.nn.embedding(vocab_size=5, o=5, label="next")
     options = {"batch_axes": 2, "context": ctx}
     history = wf.train.fit(
         model,

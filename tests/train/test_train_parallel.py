@@ -281,12 +281,12 @@ def test_measures_are_means_over_all_examples() -> None:
             lambda loss: wf.optim.sgd(loss, lr=0.0),
             reduction,  # type: ignore[arg-type]
         )
-        value, measures = step(x)
-        assert (value, measures["middle"]) == (pytest.approx(6.0 if reduction == "mean" else 42.0), pytest.approx(3.0))
+        value, metrics = step(x)
+        assert (value, metrics["middle"]) == (pytest.approx(6.0 if reduction == "mean" else 42.0), pytest.approx(3.0))
     wrong = wf.train.data_parallel(
         wf.Context("interp", devices=2), lambda x: (wf.mean(w * x, "...|... => 0"), {"each": x}), OPTIMISERS["adam"]
     )
-    with pytest.raises(wf.WeftError, match=r"measure `each`, `x` is not one number: its shape is 3\|1"):
+    with pytest.raises(wf.WeftError, match=r"metric `each`, `x` is not one number: its shape is 3\|1"):
         wrong(x)
 
 

@@ -29,7 +29,7 @@ def run(
 ) -> Any:
     """Train a model that drops, with Adam, on shuffled batches; `stop` before the step of a number."""
     model, ctx = classifier(), wf.Context(backend, devices=devices)
-    batches = wf.data.batches(X, Y, size=4, shuffle=True, seed=7)
+    batches = wf.data.batches(X, Y, batch_size=4, shuffle=True, seed=7)
 
     def epoch(number: int, start: int = 0) -> Any:
         for at, batch in enumerate(wf.data.Batches.epoch(batches, number, start), start):

@@ -83,9 +83,9 @@ def test_measures_are_returned_with_the_loss() -> None:
         logits = model(x)
         return cross_entropy(logits, y), {"accuracy": wf.train.accuracy(logits, y)}
 
-    loss, measures = wf.train.step(ctx, loss_of, wf.optim.adam)(*points())
+    loss, metrics = wf.train.step(ctx, loss_of, wf.optim.adam)(*points())
     assert isinstance(loss, float)
-    assert 0 <= measures["accuracy"] <= 1
+    assert 0 <= metrics["accuracy"] <= 1
 
 
 def test_several_devices_draw_anew_and_run_statistics() -> None:
@@ -134,14 +134,14 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "there is no reduction 'max'",
     ),
     "a counter": (
-        lambda: wf.train.step(ctx, *right.values(), count=wf.index("n", 3)),
-        "count= takes a counter, not",
+        lambda: wf.train.step(ctx, *right.values(), counter=wf.index("n", 3)),
+        "counter= takes a counter, not",
     ),
     "many losses": (
         lambda: wf.train.step(ctx, lambda x: w * x, right["optimise"])(ONE),
         "the loss `mul` is 3|1, 3 numbers, and a gradient starts from one",
     ),
-    "many measures": (
+    "many metrics": (
         lambda: wf.train.step(ctx, lambda x: (right["loss_of"](x), {"each": w * x}), right["optimise"])(ONE),
         "what is measured as `each` is not one number: for 3 examples it has the shape (3, 1)",
     ),
@@ -153,9 +153,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: wf.train.step(ctx, lambda x: None, right["optimise"])(ONE),
         "the loss gave nothing, not a tensor",
     ),
-    "measures": (
+    "metrics": (
         lambda: wf.train.step(ctx, lambda x: (w * x, [1]), right["optimise"])(ONE),
-        "measures are tensors by name, not [1]",
+        "metrics are tensors by name, not [1]",
     ),
     "no code": (lambda: wf.train.step(ctx, right["loss_of"], lambda loss: 3)(ONE), "`optimise` gave int, not code"),  # type: ignore[arg-type, return-value]
     "no arrays": (lambda: wf.train.step(ctx, *right.values())(), "a training step needs arrays"),

@@ -165,24 +165,24 @@ class Slot(Scalar):
 _SUFFIX = re.compile(r".+_(?:lhs|rhs([0-9]+))")
 
 
-def intermediate(label: str, *, dtype: str | None = None) -> Slot:
+def intermediate(name: str, *, dtype: str | None = None) -> Slot:
     """A tensor an operator's function keeps a value in: the end of its name says whose shape and loops it has.
 
     `won_rhs1` lies like the first operand, `scale_lhs` like the result. Its type comes from its operands unless given.
     """
     where = _current.get()
-    found = _SUFFIX.fullmatch(label) if isinstance(label, str) else None
+    found = _SUFFIX.fullmatch(name) if isinstance(name, str) else None
     if where is None or where.operation is None or found is None:
         raise WeftError(
-            f"{label!r} cannot be an intermediate here",
+            f"{name!r} cannot be an intermediate here",
             fix="use it inside an operator's function, with a name that ends in _lhs, _rhs1, _rhs2, …",
         )
     number = int(found[1] or 0)
     if number >= len(where.operation.slots):
-        raise WeftError(f"the operator has no operand {number} for {label!r}")
+        raise WeftError(f"the operator has no operand {number} for {name!r}")
     shape = where.operation.slots[number]
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
-    return Slot(number, Node(NodeName(label), shape, precision, origin=user_origin()), where.operation)
+    return Slot(number, Node(NodeName(name), shape, precision, origin=user_origin()), where.operation)
 
 
 def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:

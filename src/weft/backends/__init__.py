@@ -44,6 +44,10 @@ def _cuda() -> Backend:
 _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc, "cuda": _cuda}
 
 
+#: What others call them.
+_MEANT = {"cpu": "cc", "c": "cc", "gcc": "cc", "clang": "cc", "gpu": "cuda", "cuda:0": "cuda", "numpy": "interp"}
+
+
 def find_backend(wanted: str | Backend | None) -> Backend:
     """The backend of a name, or the one given, or by default the one WEFT_BACKEND names, or the best that works."""
     if isinstance(wanted, Backend) and not isinstance(wanted, type):
@@ -55,7 +59,8 @@ def find_backend(wanted: str | Backend | None) -> Backend:
     if not isinstance(name, str) or name not in _BACKENDS:
         known = ", ".join(f'"{one}"' for one in _BACKENDS)
         what = f"WEFT_BACKEND names no backend: {name!r}" if by_default else f"there is no backend {name!r}"
-        raise WeftError(what, fix=f"use one of {known}")
+        meant = _MEANT.get(str(name).lower())
+        raise WeftError(what, fix=f'write "{meant}"' if meant else f"use one of {known}")
     return _BACKENDS[name]()
 
 

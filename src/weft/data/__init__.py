@@ -1,8 +1,8 @@
 """Data: a tensor of given values, and what feeds a step.
 
     x = wf.data(array, batch=1)                                     a tensor of given values
-    for x, y in wf.data.batches(images, labels, size=32, shuffle=True): …   arrays, batch by batch
-    for x, y in wf.data.windows(tokens, 256, size=16): …            windows of a row of tokens
+    for x, y in wf.data.batches(images, labels, batch_size=32, shuffle=True): …   arrays, batch by batch
+    for x, y in wf.data.windows(tokens, 256, batch_size=16): …            windows of a row of tokens
 
 `wf.data(x, *, batch=0, input=0, b=None, i=None, o=None, label="data", copy=None)` takes an array of NumPy or of a
 library that speaks DLPack, a buffer, or nested lists. The first `batch` axes are batch axes, the last `input` input

@@ -61,29 +61,29 @@ class Batches:
 
 
 def batches(
-    *arrays: Any, size: int = 32, shuffle: bool = False, seed: int = 0, last: Last = "keep", prefetch: int = 0
+    *arrays: Any, batch_size: int = 32, shuffle: bool = False, seed: int = 0, last: Last = "keep", prefetch: int = 0
 ) -> Batches:
-    """Batches of `size` examples of arrays, whose first axes count them.
+    """Batches of `batch_size` examples of arrays, whose first axes count them.
 
     Shuffled, each epoch has an order of its own, which `seed` and its number decide. The `last` batch is kept shorter,
     dropped, or wrapped around to the first examples. A thread may `prefetch` so many batches.
 
-    >>> [x.tolist() for x in wf.data.batches(np.arange(5), size=2)]
+    >>> [x.tolist() for x in wf.data.batches(np.arange(5), batch_size=2)]
     [[0, 1], [2, 3], [4]]
     """
-    found = examples(arrays, "wf.data.batches(x, y, size=32)")
+    found = examples(arrays, "wf.data.batches(x, y, batch_size=32)")
     total, seed = len(found[0]), checked_seed(seed)
 
     def plan(epoch: int) -> Sequence[RowNumbers]:
         order = permutation(total, seed=seed, epoch=epoch) if shuffle else np.arange(total)
-        return cut(order, size, last)
+        return cut(order, batch_size, last)
 
     def take(rows: RowNumbers) -> Examples:
         parts = tuple([array[rows] for array in found])
         return parts if len(parts) > 1 else parts[0]
 
-    check_cut(total, size, last)
-    settings = {"examples": total, "size": size, "shuffle": shuffle, "seed": seed, "last": last}
+    check_cut(total, batch_size, last)
+    settings = {"examples": total, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "last": last}
     return Batches(plan, take, settings=settings, ahead=checked_whole("prefetch", prefetch))
 
 
@@ -115,7 +115,7 @@ def cut(order: RowNumbers, size: int, last: Last) -> list[RowNumbers]:
 
 def check_cut(total: int, size: int, last: Last) -> None:
     """Can so many examples be cut so?"""
-    checked_whole("size", size, 1)
+    checked_whole("batch_size", size, 1)
     if checked_last(last) == "drop" and total < size:
         what = f'{total} examples fill no batch of {size}, and last="drop" leaves out the rest'
-        raise WeftError(what, fix=f'write size={total} or less, or last="keep"')
+        raise WeftError(what, fix=f'write batch_size={total} or less, or last="keep"')

@@ -16,13 +16,13 @@ from weft.data.checked import checked_seed, checked_whole
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 
-def permutation(count: int, *, seed: int = 0, epoch: int = 0) -> RowNumbers:
-    """The numbers below `count` in an order that `seed` and `epoch` decide, whatever was drawn before.
+def permutation(n: int, *, seed: int = 0, epoch: int = 0) -> RowNumbers:
+    """The numbers below `n` in an order that `seed` and `epoch` decide, whatever was drawn before.
 
     >>> wf.data.permutation(5, seed=1, epoch=3)
     array([3, 2, 4, 1, 0])
     """
-    drawn = draws(checked_whole("count", count), checked_seed(seed), checked_whole("epoch", epoch))
+    drawn = draws(checked_whole("n", n), checked_seed(seed), checked_whole("epoch", epoch))
     return np.argsort(drawn, kind="stable").astype(np.int64, copy=False)
 
 

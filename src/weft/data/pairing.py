@@ -38,7 +38,7 @@ class BytePairTokenizer:
 
     Any text has tokens, and they are the text again.
 
-    >>> pairs = wf.data.byte_pairs("low lower lowest", size=259)
+    >>> pairs = wf.data.byte_pairs("low lower lowest", vocab_size=259)
     >>> pairs.merges, len(pairs.encode("lower")), pairs.decode(pairs.encode("lower"))
     ((('l', 'o'), ('lo', 'w'), ('low', 'e')), 2, 'lower')
     """
@@ -51,10 +51,10 @@ class BytePairTokenizer:
         for left, right in self.merges:
             if not {left, right, left + right} <= known:
                 what = f"the pair {left!r}, {right!r} is joined to a token that the vocabulary does not have"
-                raise WeftError(what, fix="wf.data.byte_pairs(text, size=…) finds pairs and vocabulary")
+                raise WeftError(what, fix="wf.data.byte_pairs(text, vocab_size=…) finds pairs and vocabulary")
         if missing := [one for one in byte_letters() if one not in known]:
             what = f"the vocabulary has no token for {len(missing)} of the 256 bytes"
-            raise WeftError(what, fix="wf.data.byte_pairs(text, size=…) finds pairs and vocabulary")
+            raise WeftError(what, fix="wf.data.byte_pairs(text, vocab_size=…) finds pairs and vocabulary")
 
     @lazy_property
     def _numbers(self) -> dict[str, int]:
@@ -97,19 +97,19 @@ class BytePairTokenizer:
         )
 
 
-def byte_pairs(text: str, size: int = 512) -> BytePairTokenizer:
+def byte_pairs(text: str, vocab_size: int = 512) -> BytePairTokenizer:
     """A tokenizer of at most so many tokens, found in a text: the 256 bytes, and pairs, the most frequent first.
 
     Of pairs that are as frequent, the first in the alphabet is joined. It is plain Python, and takes seconds for a
     megabyte.
 
-    >>> wf.data.byte_pairs("banana", size=257).merges
+    >>> wf.data.byte_pairs("banana", vocab_size=257).merges
     (('a', 'n'),)
     """
-    if checked_whole("size", size, 1) < 256:
-        raise WeftError(f"{size} tokens are fewer than the 256 bytes", fix="write size=512, or more")
+    if checked_whole("vocab_size", vocab_size, 1) < 256:
+        raise WeftError(f"{vocab_size} tokens are fewer than the 256 bytes", fix="write vocab_size=512, or more")
     counts = Counter(map(as_letters, words(checked_text(text))))
-    merges = _found([list(word) for word in counts], list(counts.values()), size - 256)
+    merges = _found([list(word) for word in counts], list(counts.values()), vocab_size - 256)
     joined = (left + right for left, right in merges)
     return BytePairTokenizer((*byte_letters(), *dict.fromkeys(joined)), tuple(merges))
 

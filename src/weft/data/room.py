@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weft.errors import WeftError
 from weft.habits import no_feed
 from weft.lazy import LOADING
-from weft.public import exported, theirs
+from weft.public import exported, public, theirs
 from weft.tensor import leaves
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class DataRoom(ModuleType):
                 error.__traceback__ = theirs(error.__traceback__)
                 raise
 
+        @public
         def __getattr__(self, name: str) -> Any:
             if name not in _HOME:
                 raise _unknown(name)
@@ -86,7 +87,7 @@ class DataRoom(ModuleType):
                 return self.__dict__.setdefault(name, exported(self.__name__, name, found))
 
         def __dir__(self) -> list[str]:
-            return sorted({*super().__dir__(), *_HOME})
+            return sorted(_HOME)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)

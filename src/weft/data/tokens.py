@@ -75,9 +75,9 @@ def write_tokens(path: str | os.PathLike[str], ids: npt.ArrayLike, dtype: str | 
 
 def windows(
     tokens: npt.ArrayLike,
-    length: int,
+    seq_len: int,
     *,
-    size: int = 32,
+    batch_size: int = 32,
     order: Order = "random",
     seed: int = 0,
     last: Last = "drop",
@@ -88,30 +88,37 @@ def windows(
     Windows begin at random places, or lie side by side, "shuffled" or "sequential". An epoch has as many as lie side by
     side.
 
-    >>> x, y = next(iter(wf.data.windows(np.arange(10), 4, size=2, order="sequential")))
+    >>> x, y = next(iter(wf.data.windows(np.arange(10), 4, batch_size=2, order="sequential")))
     >>> x.tolist(), y.tolist()
     ([[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [5, 6, 7, 8]])
     """
-    row, length, seed = token_ids(tokens), checked_whole("length", length, 1), checked_seed(seed)
-    total = (len(row) - 1) // length
+    row, seq_len, seed = token_ids(tokens), checked_whole("length", seq_len, 1), checked_seed(seed)
+    total = (len(row) - 1) // seq_len
     if total < 1:
-        what = f"{len(row)} tokens hold no window of {length} and the token after it"
-        raise WeftError(what, fix=f"write length={max(len(row) - 1, 1)} or less, or give more tokens")
+        what = f"{len(row)} tokens hold no window of {seq_len} and the token after it"
+        raise WeftError(what, fix=f"write seq_len={max(len(row) - 1, 1)} or less, or give more tokens")
     if not isinstance(order, str) or order not in ("random", "shuffled", "sequential"):
         raise WeftError(f"there is no order {order!r}", fix='use "random", "shuffled" or "sequential"')
-    check_cut(total, size, last)
+    check_cut(total, batch_size, last)
 
     def plan(epoch: int) -> Sequence[RowNumbers]:
-        return cut(_starts(order, total, length, len(row), seed, epoch), size, last)
+        return cut(_starts(order, total, seq_len, len(row), seed, epoch), batch_size, last)
 
     kind = np.dtype("int32" if row.dtype.itemsize <= 2 else "int64" if row.dtype.itemsize > 4 else _signed(row.dtype))
-    within = np.arange(length + 1)
+    within = np.arange(seq_len + 1)
 
     def take(starts: RowNumbers) -> tuple[Array, Array]:
         found = row[starts[:, None] + within].astype(kind)
         return np.ascontiguousarray(found[:, :-1]), np.ascontiguousarray(found[:, 1:])
 
-    settings = {"tokens": len(row), "length": length, "size": size, "order": order, "seed": seed, "last": last}
+    settings = {
+        "tokens": len(row),
+        "seq_len": seq_len,
+        "batch_size": batch_size,
+        "order": order,
+        "seed": seed,
+        "last": last,
+    }
     return Batches(plan, take, settings=settings, ahead=checked_whole("prefetch", prefetch))
 
 

@@ -17,7 +17,7 @@ def perceptron(images):
 def convolutional(images):
     h = wf.relu(wf.nn.conv2d(images, out_channels=16, label="conv1"))
     h = wf.relu(wf.nn.conv2d(h, out_channels=32, label="conv2"))
-    h = wf.nn.dropout(wf.nn.max_pool2d(h, window_size=2), rate=0.25)
+    h = wf.nn.dropout(wf.nn.max_pool2d(h, kernel_size=2), rate=0.25)
     return wf.nn.linear(h, o=10, label="head")
 
 

@@ -26,7 +26,7 @@ def main(
     tokenizer = wf.data.CharacterTokenizer.of(text)
     ids = np.array(tokenizer.encode(text), "int32")
     model = wf.nn.gpt(
-        vocabulary=len(tokenizer), max_len=window + letters, width=width, num_layers=layers, num_heads=4, label="gpt"
+        vocab_size=len(tokenizer), max_len=window + letters, d_model=width, num_layers=layers, num_heads=4, label="gpt"
     )
 
     ctx, n = wf.Context(), wf.counter("n")
@@ -35,7 +35,7 @@ def main(
     rate = wf.optim.warm_up(n, wf.optim.cosine(n, 0.004, steps=steps), steps=20)
     update = wf.seq(wf.grad_update(loss), wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss, lr=rate))
     step = ctx.function(tokens, following, code=update, returns=loss)
-    batches = wf.data.windows(ids, window, size=batch_size, seed=1)
+    batches = wf.data.windows(ids, window, batch_size=batch_size, seed=1)
     epochs = (batch for _ in count() for batch in batches)  # each loop over the batches is the next epoch
     losses = [step(x, y).item() for x, y in islice(epochs, steps)]
 

@@ -21,7 +21,7 @@ def sequences(count: int, length: int, seed: int) -> tuple[np.ndarray, np.ndarra
 @wf.op
 def adder(x, *, size):
     steps = wf.einsum("b|t, d => b, t|d", x)  # time is the last batch axis of a sequence
-    _, (h, _) = wf.nn.lstm(steps, size=size)
+    _, (h, _) = wf.nn.lstm(steps, hid_dim=size)
     return wf.nn.linear(h, o=1)
 
 

@@ -24,19 +24,19 @@ def windows(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 @wf.op
 def bigram(ids):
-    return wf.nn.embedding(ids[:, -1], vocabulary=27, o=27)
+    return wf.nn.embedding(ids[:, -1], vocab_size=27, o=27)
 
 
 @wf.op
 def perceptron(ids):
-    x = wf.nn.embedding(ids, vocabulary=27, o=10)  # ...|8,10: the next layer maps all of it
+    x = wf.nn.embedding(ids, vocab_size=27, o=10)  # ...|8,10: the next layer maps all of it
     h = wf.tanh(wf.nn.batch_norm(wf.nn.linear(x, o=100, bias=False)))
     return wf.nn.linear(h, o=27)
 
 
 @wf.op
 def wavenet(ids):
-    x = wf.nn.embedding(ids, vocabulary=27, o=24)
+    x = wf.nn.embedding(ids, vocab_size=27, o=24)
     for level in range(3):  # eight positions, four, two, one: each layer joins neighbours
         pairs = wf.einsum("...|t & k, c => ...|t, k & c", x, k=2)
         mixed = wf.einsum("k->d; ...|t, k => ...|t, d", wf.param(f"w{level}", o=64), pairs)
@@ -47,7 +47,7 @@ def wavenet(ids):
 @wf.op
 def transformer(ids):
     tokens = wf.einsum("b|t => b, t|", ids)  # time is the last batch axis of a sequence
-    return wf.nn.gpt(tokens, vocabulary=27, max_len=CONTEXT, width=128, num_layers=2, num_heads=4)[:, -1]
+    return wf.nn.gpt(tokens, vocab_size=27, max_len=CONTEXT, d_model=128, num_layers=2, num_heads=4)[:, -1]
 
 
 def sample(model, ctx, count: int, seed: int = 1) -> list[str]:

@@ -11,7 +11,7 @@ import weft as wf
 @wf.op
 def body(images):
     h = wf.relu(wf.nn.conv2d(images, out_channels=16, label="conv"))
-    return wf.relu(wf.nn.linear(wf.nn.max_pool2d(h, window_size=2), o=48, label="features"))
+    return wf.relu(wf.nn.linear(wf.nn.max_pool2d(h, kernel_size=2), o=48, label="features"))
 
 
 @wf.op

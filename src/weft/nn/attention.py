@@ -38,17 +38,17 @@ def multi_head_attention(
     dropout_rate: float = 0.0,
     qkv_bias: bool = False,
     out_bias: bool = False,
-    width: int | None = None,
+    d_model: int | None = None,
 ) -> Tensor:
     """Attention of a sequence `...,t|d` to itself, or to a `source` `...,s|d`, by heads of `d_k` and `d_v` numbers.
 
     `num_kv_heads` are shared among the heads. A position sees itself and what comes before where it is `causal`, those
     less than `window` positions away, the first `lengths` positions of each sequence, `...|1`, and those that a `mask`,
     `...,t|s`, is not 0 for. `rope` turns queries and keys by their positions. The result has the features that its use
-    asks for, or `width`.
+    asks for, or `d_model`.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
-    >>> attention = wf.nn.multi_head_attention(num_heads=4, d_k=3, num_kv_heads=2, causal=True, width=8)
+    >>> attention = wf.nn.multi_head_attention(num_heads=4, d_k=3, num_kv_heads=2, causal=True, d_model=8)
     >>> print(attention(x).dims, *(p.dims for p in attention.params))
     2,5|8 8->2,2,3 8->2,3 8->2,3 2,2,3->8
     """
@@ -64,13 +64,13 @@ def multi_head_attention(
     elif source is not None:
         k, v = _of_source(k, v)
     scores = Mask(causal, window, mask, lengths).applied(heads.scores(q, k, temperature), heads.names, decoding)
-    return _given_out(heads.mixed(dropped(softmax(scores), dropout_rate), v), width, out_bias)
+    return _given_out(heads.mixed(dropped(softmax(scores), dropout_rate), v), d_model, out_bias)
 
 
 @op
 def cross_attention(
     x: Tensor,
-    enc_output: Tensor,
+    source: Tensor,
     *,
     num_heads: int,
     d_k: int,
@@ -88,7 +88,7 @@ def cross_attention(
     """
     along_time("attention", x)
     heads = Heads(num_heads, d_k, d_v or d_k)
-    q, (k, v) = heads.queries(x, bias), _of_source(*heads.keys_and_values(enc_output, bias))
+    q, (k, v) = heads.queries(x, bias), _of_source(*heads.keys_and_values(source, bias))
     scores = Mask(lengths=lengths).applied(heads.scores(q, k, temperature), heads.names)
     return _given_out(heads.mixed(dropped(softmax(scores), dropout_rate), v), None, bias)
 
@@ -166,10 +166,10 @@ class Heads:
 
 def head_size(user: str, width: int, num_heads: int) -> int:
     """How many numbers each head has of the width of a model."""
-    whole(user, width=width, num_heads=num_heads)
+    whole(user, d_model=width, num_heads=num_heads)
     if width % num_heads:
-        what = f"{user} cannot share a width of {width} among {num_heads} heads"
-        raise WeftError(what, fix=f"width={width - width % num_heads + num_heads}, or other heads")
+        what = f"{user} cannot share d_model={width} among {num_heads} heads"
+        raise WeftError(what, fix=f"d_model={width - width % num_heads + num_heads}, or other heads")
     return width // num_heads
 
 

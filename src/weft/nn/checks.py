@@ -23,7 +23,9 @@ def whole(user: str, **given: Any) -> None:
     """Refuse what is no whole number from 1 on."""
     for name, value in given.items():
         if whole_number(value, 1) is None:
-            raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=f"{name}=1")
+            several = isinstance(value, list | tuple) and len(set(value)) == 1 and whole_number(value[0], 1)
+            fix = f"{name}={value[0]}, the same along every axis" if several else f"{name}=1"
+            raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=fix)
 
 
 def positive(user: str, **given: Any) -> None:
@@ -127,11 +129,28 @@ def _channels_first(sizes: Sequence[int | None]) -> bool:
 def along_time(user: str, x: Tensor) -> None:
     """Refuse a sequence whose only batch axis is how many examples there are: it has no time to run along."""
     axes = x.shape.batch.axes
+    if axes == ():
+        raise ShapeError(
+            f"{user} runs along the last batch axis of `{x.label}`, and it has none",
+            notes=[f"{x.label} is {x.shape}"],
+            fix="say which axes are batch axes: wf.data(x, batch=2) of an array [examples, time, features]",
+        )
     if axes is not None and [str(one) for one in axes] == ["batch"]:
         raise ShapeError(
             f"{user} runs along the last batch axis of `{x.label}`, and that is `batch`, its examples",
             notes=[f"{x.label} is {x.shape}"],
             fix='have a batch axis of time as well: batch_axes=2 of wf.train.fit, b=("batch", "time") of wf.input',
+        )
+
+
+def of_tokens(user: str, ids: Tensor) -> None:
+    """Refuse ids with axes in their output row: each token is an example of its own, so that time is a batch axis."""
+    axes = ids.shape.output.axes
+    if axes is not None and [one.size for one in axes] not in ([1], [None], []):
+        raise ShapeError(
+            f"{user} takes one token in each example, `batch,time|1`, and `{ids.label}` is {ids.shape}",
+            fix='make time a batch axis: wf.data(ids, batch=2), b=("batch", "time") of wf.input, or batch_axes=2 of '
+            "wf.train.fit",
         )
 
 

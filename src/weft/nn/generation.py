@@ -72,8 +72,8 @@ class Generator:
     to whole sequences at every step.
     """
 
-    def __init__(self, model: Layer, ctx: Context, plan: GenerationPlan) -> None:
-        self.model, self.ctx, self.plan = model, ctx, plan
+    def __init__(self, model: Layer, context: Context, plan: GenerationPlan) -> None:
+        self.model, self.ctx, self.plan = model, context, plan
         self._nodes: dict[str, Tensor] = {}
         self._compiled: dict[tuple[int, bool], Function] = {}
 
@@ -170,7 +170,7 @@ class Generator:
         logits = self.model(ids) if source is None else self.model(source, ids, **known)
         if not isinstance(logits, Tensor):
             what = f"`{self.model.label}` gives a {type(logits).__name__}, and what goes on is chosen by scores"
-            raise WeftError(what, fix="let the model return the scores of all tokens, `...,t|vocabulary`")
+            raise WeftError(what, fix="let the model return the scores of all tokens, `...,t|vocab_size`")
         return logits
 
 
@@ -198,7 +198,7 @@ def generate(
 ) -> Any:
     """The tokens with which a language model goes on after a prompt of ids; of several prompts, a list of them.
 
-    A model is any layer from ids `batch,time|1` to scores `batch,time|vocabulary` that is built of layers of `wf.nn`,
+    A model is any layer from ids `batch,time|1` to scores `batch,time|vocab_size` that is built of layers of `wf.nn`,
     whose positions see those before them. Prompts are lists of any lengths, or rows of an array that are padded on the
     right, of which the first `lengths` tokens count. Of a model from one sequence to another, `wf.nn.transformer`,
     `source` has the ids to begin from, one sequence for each prompt.
@@ -210,7 +210,7 @@ def generate(
     sequences at every step, which any model allows that looks back only. `options` are those of `wf.config` if not
     given.
 
-    >>> model = wf.nn.gpt(vocabulary=50, max_len=16, width=8, num_layers=2, num_heads=2)
+    >>> model = wf.nn.gpt(vocab_size=50, max_len=16, d_model=8, num_layers=2, num_heads=2)
     >>> tokens = wf.nn.generate(model, [3, 14, 15], max_new=5, context=ctx)
     >>> print(len(tokens), tokens.dtype)
     5 int32
@@ -244,12 +244,12 @@ class LanguageModel(Layer):
 
 
 def language_model(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`@wf.op` for a function from ids `batch,time|1` to scores `batch,time|vocabulary`: its layers can `generate`.
+    """`@wf.op` for a function from ids `batch,time|1` to scores `batch,time|vocab_size`: its layers can `generate`.
 
     >>> @wf.nn.language_model
-    ... def bigrams(ids, *, vocabulary):
-    ...     return wf.take(wf.param("table", o=(vocabulary, vocabulary)), ids)
-    >>> print(bigrams(vocabulary=9).generate([4], max_new=3, context=ctx).shape)
+    ... def bigrams(ids, *, vocab_size):
+    ...     return wf.take(wf.param("table", o=(vocab_size, vocab_size)), ids)
+    >>> print(bigrams(vocab_size=9).generate([4], max_new=3, context=ctx).shape)
     (3,)
     """
     return op(function, kind=LanguageModel)

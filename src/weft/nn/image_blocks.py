@@ -51,47 +51,47 @@ def conv_bn_relu(
 
 
 @op
-def resnet_block(x: Tensor, *, channels: int | None = None, stride: int = 1) -> Tensor:
+def resnet_block(x: Tensor, *, out_channels: int | None = None, stride: int = 1) -> Tensor:
     """Two convolutions of 3 by 3 with norms, plus a shortcut: `x`, or where the size changes, `x` convolved 1 by 1.
 
     >>> images = wf.data(np.ones((5, 8, 8, 3)), batch=1)
-    >>> print(wf.nn.resnet_block(images, channels=4, stride=2).dims)
+    >>> print(wf.nn.resnet_block(images, out_channels=4, stride=2).dims)
     5|4,4,4
     """
     before = channels_of(x, "resnet_block")
-    channels = before if channels is None else channels
-    inner = conv_bn_relu(out_channels=channels, stride=stride, label="first")(x)
-    inner = conv_bn_relu(out_channels=channels, activation=None, label="second")(inner)
-    if stride > 1 or channels != before:
-        x = conv_bn_relu(out_channels=channels, kernel_size=1, stride=stride, activation=None, label="shortcut")(x)
+    out_channels = before if out_channels is None else out_channels
+    inner = conv_bn_relu(out_channels=out_channels, stride=stride, label="first")(x)
+    inner = conv_bn_relu(out_channels=out_channels, activation=None, label="second")(inner)
+    if stride > 1 or out_channels != before:
+        x = conv_bn_relu(out_channels=out_channels, kernel_size=1, stride=stride, activation=None, label="shortcut")(x)
     y: Tensor = relu(inner + x)
     return y
 
 
 @op
-def vgg_block(x: Tensor, *, num_convs: int, channels: int, kernel_size: int = 3) -> Tensor:
+def vgg_block(x: Tensor, *, num_convs: int, out_channels: int, kernel_size: int = 3) -> Tensor:
     """So many convolutions with norms, then the largest of each window of 2 by 2.
 
-    >>> print(wf.nn.vgg_block(wf.data(np.ones((5, 8, 8, 3)), batch=1), num_convs=2, channels=4).dims)
+    >>> print(wf.nn.vgg_block(wf.data(np.ones((5, 8, 8, 3)), batch=1), num_convs=2, out_channels=4).dims)
     5|4,4,4
     """
     whole("vgg_block", num_convs=num_convs)
     for at in range(1, num_convs + 1):
-        x = conv_bn_relu(out_channels=channels, kernel_size=kernel_size, label=f"conv{at}")(x)
+        x = conv_bn_relu(out_channels=out_channels, kernel_size=kernel_size, label=f"conv{at}")(x)
     pooled: Tensor = max_pool2d(x)
     return pooled
 
 
 @op
-def squeeze_excite(x: Tensor, *, reduction: int = 4) -> Tensor:
-    """Channels times gates between 0 and 1, found from their means through a layer `reduction` times narrower.
+def squeeze_excite(x: Tensor, *, ratio: int = 4) -> Tensor:
+    """Channels times gates between 0 and 1, found from their means through a layer `ratio` times narrower.
 
     >>> print(wf.nn.squeeze_excite(wf.data(np.ones((5, 8, 8, 4)), batch=1)).dims)
     5|8,8,4
     """
-    whole("squeeze_excite", reduction=reduction)
+    whole("squeeze_excite", ratio=ratio)
     channels = channels_of(x, "squeeze_excite")
-    few = max(channels // reduction, 1)
+    few = max(channels // ratio, 1)
     narrow = relu(linear(o=few, label="squeeze")(global_avg_pool(x)))
     gates: Tensor = sigmoid(linear(o=channels, i=few, label="excite")(narrow))
     return x * gates

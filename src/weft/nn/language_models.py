@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.nn.attention import head_size
-from weft.nn.checks import whole
+from weft.nn.checks import of_tokens, whole
 from weft.nn.generation import language_model
 from weft.nn.position_encoding import learned_positions
 from weft.nn.transformer import TransformerStyle, decoder_only_block
@@ -20,9 +20,9 @@ GPT_STYLE = TransformerStyle(ffn="gelu_tanh")
 def gpt(
     ids: Tensor,
     *,
-    vocabulary: int,
+    vocab_size: int,
     max_len: int,
-    width: int,
+    d_model: int,
     num_layers: int,
     num_heads: int,
     d_ff: int | None = None,
@@ -31,22 +31,22 @@ def gpt(
 ) -> Tensor:
     """A model like GPT-2: learned positions, norms before each part, a head that shares the table of tokens if `tied`.
 
-    >>> model = wf.nn.gpt(vocabulary=50, max_len=16, width=8, num_layers=2, num_heads=2)
+    >>> model = wf.nn.gpt(vocab_size=50, max_len=16, d_model=8, num_layers=2, num_heads=2)
     >>> print(model(wf.data(np.zeros((3, 10), "int32"), batch=2)).dims, model.param("block1.attention.q").dims)
     3,10|50 8->2,4
     """
-    whole("gpt", vocabulary=vocabulary, max_len=max_len, width=width, num_layers=num_layers)
-    tokens = _table(vocabulary, width)
+    whole("gpt", vocab_size=vocab_size, max_len=max_len, d_model=d_model, num_layers=num_layers)
+    tokens = _table("gpt", ids, vocab_size, d_model)
     x = learned_positions(max_len=max_len, label="positions")(take(tokens, ids))
-    return _scores(_blocks(x, num_layers, num_heads, width, d_ff or 4 * width, style), tokens, vocabulary, tied)
+    return _scores(_blocks(x, num_layers, num_heads, d_model, d_ff or 4 * d_model, style), tokens, vocab_size, tied)
 
 
 @language_model
 def llama(
     ids: Tensor,
     *,
-    vocabulary: int,
-    width: int,
+    vocab_size: int,
+    d_model: int,
     num_layers: int,
     num_heads: int,
     d_ff: int,
@@ -54,22 +54,22 @@ def llama(
     window: int | None = None,
     rope_base: float = 10000.0,
     interleaved: bool = True,
-    epsilon: float = 1e-5,
+    eps: float = 1e-5,
     dropout_rate: float = 0.0,
     tied: bool = False,
 ) -> Tensor:
     """A model like Llama: rotary positions, RMS norms, gated perceptrons, heads that share keys and values, no biases.
 
-    >>> model = wf.nn.llama(vocabulary=50, width=8, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=16)
+    >>> model = wf.nn.llama(vocab_size=50, d_model=8, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=16)
     >>> print(model(wf.data(np.zeros((3, 10), "int32"), batch=2)).dims, model.param("block1.attention.k").dims)
     3,10|50 8->2,2
     """
-    whole("llama", vocabulary=vocabulary, width=width, num_layers=num_layers)
+    whole("llama", vocab_size=vocab_size, d_model=d_model, num_layers=num_layers)
     style = TransformerStyle(
         norm="rms",
         ffn="swiglu",
         bias=False,
-        epsilon=epsilon,
+        eps=eps,
         dropout_rate=dropout_rate,
         num_kv_heads=num_kv_heads,
         window=window,
@@ -77,12 +77,13 @@ def llama(
         rope_base=rope_base,
         interleaved=interleaved,
     )
-    tokens = _table(vocabulary, width)
-    return _scores(_blocks(take(tokens, ids), num_layers, num_heads, width, d_ff, style), tokens, vocabulary, tied)
+    tokens = _table("llama", ids, vocab_size, d_model)
+    return _scores(_blocks(take(tokens, ids), num_layers, num_heads, d_model, d_ff, style), tokens, vocab_size, tied)
 
 
-def _table(vocabulary: int, width: int) -> Tensor:
-    return param("tokens", o=(vocabulary, width), init=normal(0.0, 0.02))
+def _table(user: str, ids: Tensor, vocab_size: int, d_model: int) -> Tensor:
+    of_tokens(user, ids)
+    return param("tokens", o=(vocab_size, d_model), init=normal(0.0, 0.02))
 
 
 def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, style: TransformerStyle) -> Tensor:
@@ -92,7 +93,7 @@ def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, s
     return style.ended(x)
 
 
-def _scores(x: Tensor, tokens: Tensor, vocabulary: int, tied: bool) -> Tensor:
+def _scores(x: Tensor, tokens: Tensor, vocab_size: int, tied: bool) -> Tensor:
     if tied:
         return einsum("v, d; ...|d => ...|v", tokens, x)
-    return param("head", o=vocabulary) @ x
+    return param("head", o=vocab_size) @ x

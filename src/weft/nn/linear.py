@@ -72,16 +72,16 @@ def mlp(
 
 
 @op
-def embedding(ids: Tensor, *, vocabulary: int, o: RowSizes) -> Tensor:
+def embedding(ids: Tensor, *, vocab_size: int, o: RowSizes) -> Tensor:
     """A row of a table for each id: ids in batch axes stay there, ids in output axes come before those of the rows.
 
     >>> ids = wf.data(np.array([[3, 1], [0, 3]]), batch=2, label="ids")
-    >>> print(wf.nn.embedding(ids, vocabulary=10, o=4).dims)
+    >>> print(wf.nn.embedding(ids, vocab_size=10, o=4).dims)
     2,2|4
     """
-    whole("embedding", vocabulary=vocabulary)
-    table = param("table", o=(vocabulary, *(o if isinstance(o, list | tuple) else (o,))), init=normal())
-    return taken(table, as_tensor(ids, "embedding"), along="vocabulary")
+    whole("embedding", vocab_size=vocab_size)
+    table = param("table", o=(vocab_size, *(o if isinstance(o, list | tuple) else (o,))), init=normal())
+    return taken(table, as_tensor(ids, "embedding"), along="vocab_size")
 
 
 @op

@@ -66,7 +66,7 @@ def huber(
 
 def hinge(
     scores: TensorLike,
-    sides: TensorLike,
+    y: TensorLike,
     *,
     margin: float = 1.0,
     reduction: Reduction = "mean",
@@ -78,7 +78,7 @@ def hinge(
     [0.  1.5]
     """
     positive("hinge", margin=margin)
-    return _of_elements("hinge", lambda x, y: call("relu", margin - x * y), scores, sides, reduction, label)
+    return _of_elements("hinge", lambda x, y: call("relu", margin - x * y), scores, y, reduction, label)
 
 
 def binary_cross_entropy(
@@ -101,8 +101,8 @@ def binary_cross_entropy(
 def cross_entropy(
     logits: TensorLike,
     ids: TensorLike,
-    *,
     spec: str = OUTPUT_ROW,
+    *,
     smoothing: float = 0.0,
     ignore_index: int | None = None,
     reduction: Reduction = "mean",
@@ -135,11 +135,11 @@ def cross_entropy(
 
 
 def kl_divergence(
-    log_probs: TensorLike, target: TensorLike, *, reduction: Reduction = "mean", label: str = "kl_divergence"
+    log_probs: TensorLike, y: TensorLike, *, reduction: Reduction = "mean", label: str = "kl_divergence"
 ) -> Tensor:
-    """How much less likely the targets are by `log_probs` than by themselves: a number for each example.
+    """How much less likely `y` is by `log_probs` than by itself: a number for each example.
 
-    Both have one shape; targets are probabilities, which sum to 1 over the output row. One that is 0 costs nothing.
+    Both have one shape; `y` are probabilities, which sum to 1 over the output row. One that is 0 costs nothing.
 
     >>> p = wf.tensor([0.5, 0.5, 0])
     >>> print(ctx[wf.nn.kl_divergence(wf.log_softmax(wf.tensor([0, 0, 0])), p)].round(4))
@@ -149,7 +149,7 @@ def kl_divergence(
     def value(log_q: Scalar, p: Scalar) -> Scalar:
         return where(call("lt", 0, p), p * (call("log", p) - log_q), 0)
 
-    found = reductions.sum(same_shape("kl_divergence", value, log_probs, target))
+    found = reductions.sum(same_shape("kl_divergence", value, log_probs, y))
     return reduced_loss("kl_divergence", found, reduction, label)
 
 

@@ -78,7 +78,7 @@ class Mask:
         return related("masked", visible, list(zip(spec.operands, operands, strict=True)), spec.result)
 
 
-def causal_mask(size: int, *, window: int | None = None) -> Tensor:
+def causal_mask(seq_len: int, *, window: int | None = None) -> Tensor:
     """1 where a query sees a key, itself or one before it, else 0: `size|size`, the queries being the batch row.
 
     With `window` it sees that many keys, itself among them.
@@ -90,19 +90,19 @@ def causal_mask(size: int, *, window: int | None = None) -> Tensor:
      [1 1 0]
      [0 1 1]]
     """
-    query, key = einsum("t => t|0", arange(size, dtype="int32")), arange(size, dtype="int32")
+    query, key = einsum("t => t|0", arange(seq_len, dtype="int32")), arange(seq_len, dtype="int32")
     _check_window(window)
     return key <= query if window is None else logical_and(key <= query, query < key + window)
 
 
-def padding_mask(lengths: Tensor, size: int) -> Tensor:
+def padding_mask(lengths: Tensor, seq_len: int) -> Tensor:
     """1 for the first keys of each sequence, as many as its length: `...,1|size` of lengths `...|1`.
 
     >>> lengths = wf.data(np.array([1, 3]), batch=1)
     >>> print(ctx[wf.nn.padding_mask(lengths, 3)].astype(int).tolist())
     [[[1, 0, 0]], [[1, 1, 1]]]
     """
-    return arange(size, dtype="int32") < einsum("...|0 => ..., 0|0", lengths)
+    return arange(seq_len, dtype="int32") < einsum("...|0 => ..., 0|0", lengths)
 
 
 def _check_window(window: int | None) -> None:

@@ -56,6 +56,7 @@ def training(step: DrawStep) -> AbstractContextManager[Training]:
     >>> print(sorted(set(ctx[y].tolist())))
     [0.0, 2.0]
     """
+    random.check_step(step)
     return holding(_training, Training(step))
 
 

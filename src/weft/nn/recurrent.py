@@ -98,29 +98,29 @@ def _tensors(value: Any) -> dict[Path, Any]:
 
 
 @op
-def rnn_cell(h: Tensor, x: Tensor, *, size: int, activation: Activation = tanh) -> Tensor:
-    """The next state of a plain recurrent network, of `size` numbers, from the state before and an input.
+def rnn_cell(h: Tensor, x: Tensor, *, hid_dim: int, activation: Activation = tanh) -> Tensor:
+    """The next state of a plain recurrent network, of `hid_dim` numbers, from the state before and an input.
 
     >>> h, x = wf.data(np.zeros((2, 4)), batch=1), wf.data(np.ones((2, 3)), batch=1)
-    >>> print(wf.nn.rnn_cell(h, x, size=4).dims)
+    >>> print(wf.nn.rnn_cell(h, x, hid_dim=4).dims)
     2|4
     """
-    whole("rnn_cell", size=size)
-    return activation(_gates(h, x, size))
+    whole("rnn_cell", hid_dim=hid_dim)
+    return activation(_gates(h, x, hid_dim))
 
 
 @op
-def lstm_cell(state: tuple[Tensor, Tensor], x: Tensor, *, size: int) -> Any:
+def lstm_cell(state: tuple[Tensor, Tensor], x: Tensor, *, hid_dim: int) -> Any:
     """The next state `h, c` of an LSTM, from the state before and an input.
 
     >>> zero, x = wf.data(np.zeros((2, 4)), batch=1), wf.data(np.ones((2, 3)), batch=1)
-    >>> h, c = wf.nn.lstm_cell((zero, zero), x, size=4)
+    >>> h, c = wf.nn.lstm_cell((zero, zero), x, hid_dim=4)
     >>> print(h.dims, c.dims)
     2|4 2|4
     """
-    whole("lstm_cell", size=size)
+    whole("lstm_cell", hid_dim=hid_dim)
     h, c = state
-    gates = _gates(h, x, (4, size))
+    gates = _gates(h, x, (4, hid_dim))
     i, f, g, o = (einsum(f"...|{at}, d => ...|d", gates) for at in range(4))
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
     h = sigmoid(o) * tanh(c)
@@ -128,19 +128,19 @@ def lstm_cell(state: tuple[Tensor, Tensor], x: Tensor, *, size: int) -> Any:
 
 
 @op
-def gru_cell(h: Tensor, x: Tensor, *, size: int) -> Tensor:
+def gru_cell(h: Tensor, x: Tensor, *, hid_dim: int) -> Tensor:
     """The next state of a GRU, from the state before and an input.
 
     >>> h, x = wf.data(np.zeros((2, 4)), batch=1), wf.data(np.ones((2, 3)), batch=1)
-    >>> print(wf.nn.gru_cell(h, x, size=4).dims)
+    >>> print(wf.nn.gru_cell(h, x, hid_dim=4).dims)
     2|4
     """
-    whole("gru_cell", size=size)
-    given = param("w", o=(3, size)) @ x + param("b", o=(3, size), init=0.0)
-    before = param("u", o=(3, size), i=size) @ h
+    whole("gru_cell", hid_dim=hid_dim)
+    given = param("w", o=(3, hid_dim)) @ x + param("b", o=(3, hid_dim), init=0.0)
+    before = param("u", o=(3, hid_dim), i=hid_dim) @ h
     (r, z, n), (u_r, u_z, u_n) = ([einsum(f"...|{at}, d => ...|d", one) for at in range(3)] for one in (given, before))
     z = sigmoid(z + u_z)
-    n = tanh(n + sigmoid(r + u_r) * (u_n + param("b_n", o=size, init=0.0)))
+    n = tanh(n + sigmoid(r + u_r) * (u_n + param("b_n", o=hid_dim, init=0.0)))
     found: Tensor = (1 - z) * n + z * h
     return found
 
@@ -197,44 +197,44 @@ def _stacked(
 
 @op
 @configured_as(_stacked)
-def rnn(x: Tensor, init: Any = None, *, size: int, activation: Activation = tanh, **config: Any) -> Any:
+def rnn(x: Tensor, init: Any = None, *, hid_dim: int, activation: Activation = tanh, **config: Any) -> Any:
     """A plain recurrent network along a sequence `...,t|d`: its states `...,t|size`, and the last one.
 
     Of several layers, and of both directions, the last states come as a list, a layer's backward one after its forward
     one; `init` has the same form, and is 0 where it is not given.
 
     >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> hs, last = wf.nn.rnn(x, size=4)
+    >>> hs, last = wf.nn.rnn(x, hid_dim=4)
     >>> print(hs.dims, last.dims)
     2,5|4 2|4
     """
-    return _stacked(_RecurrentCells(rnn_cell, {"size": size, "activation": activation}, 0.0), x, init, **config)
+    return _stacked(_RecurrentCells(rnn_cell, {"hid_dim": hid_dim, "activation": activation}, 0.0), x, init, **config)
 
 
 @op
 @configured_as(_stacked)
-def lstm(x: Tensor, init: Any = None, *, size: int, **config: Any) -> Any:
+def lstm(x: Tensor, init: Any = None, *, hid_dim: int, **config: Any) -> Any:
     """An LSTM along a sequence `...,t|d`: what it gives, `...,t|size`, and the last state `h, c`; as `wf.nn.rnn` else.
 
     >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> hs, last = wf.nn.lstm(x, size=4, num_layers=2, bidirectional=True)
+    >>> hs, last = wf.nn.lstm(x, hid_dim=4, num_layers=2, bidirectional=True)
     >>> print(hs.dims, len(last), last[0][1].dims)
     2,5|8 4 2|4
     """
-    return _stacked(_RecurrentCells(lstm_cell, {"size": size}, (0.0, 0.0)), x, init, **config)
+    return _stacked(_RecurrentCells(lstm_cell, {"hid_dim": hid_dim}, (0.0, 0.0)), x, init, **config)
 
 
 @op
 @configured_as(_stacked)
-def gru(x: Tensor, init: Any = None, *, size: int, **config: Any) -> Any:
+def gru(x: Tensor, init: Any = None, *, hid_dim: int, **config: Any) -> Any:
     """A GRU along a sequence `...,t|d`: its states `...,t|size`, and the last one; as `wf.nn.rnn` else.
 
     >>> x = wf.data(np.ones((2, 5, 3)), batch=2)
-    >>> model = wf.nn.gru(size=4, label="gru")
+    >>> model = wf.nn.gru(hid_dim=4, label="gru")
     >>> print(model(x)[0].dims, *(f"{p.label} {p.dims}" for p in model.params))
     2,5|4 gru.cell.w 3->3,4 gru.cell.b 3,4 gru.cell.u 4->3,4 gru.cell.b_n 4
     """
-    return _stacked(_RecurrentCells(gru_cell, {"size": size}, 0.0), x, init, **config)
+    return _stacked(_RecurrentCells(gru_cell, {"hid_dim": hid_dim}, 0.0), x, init, **config)
 
 
 def _starts(init: Any, runs: int) -> Sequence[Any]:

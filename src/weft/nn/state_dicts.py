@@ -102,7 +102,7 @@ def from_torch(
     return {label: _sum_of(state, _stored(names, label), shape) for label, shape in _shapes(like).items()}
 
 
-def to_torch(values: Mapping[str, npt.ArrayLike], names: WeightNames) -> StateDict:
+def to_torch(state: Mapping[str, npt.ArrayLike], names: WeightNames) -> StateDict:
     """A state with these values, by their labels: what `wf.nn.from_torch` reads. Of a sum, the first part has it all.
 
     >>> names = {"head.w": wf.nn.StoredWeight("fc.weight", transposed=True), "head.b": "fc.bias"}
@@ -110,12 +110,12 @@ def to_torch(values: Mapping[str, npt.ArrayLike], names: WeightNames) -> StateDi
     >>> print({name: array.shape for name, array in state.items()})
     {'fc.weight': (3, 2), 'fc.bias': (2,)}
     """
-    state: StateDict = {}
-    for label, value in values.items():
+    found: StateDict = {}
+    for label, value in state.items():
         array = np.asarray(value)
         for at, stored in enumerate(_stored(names, label)):
-            state[stored.name] = stored.write(np.zeros_like(array) if at else array, state.get(stored.name))
-    return state
+            found[stored.name] = stored.write(np.zeros_like(array) if at else array, found.get(stored.name))
+    return found
 
 
 def _shapes(like: Layer | Mapping[str, npt.ArrayLike]) -> dict[str, tuple[int, ...]]:

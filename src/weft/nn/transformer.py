@@ -45,7 +45,7 @@ class TransformerStyle:
     pre_norm: bool = True
     ffn: FeedForwardKind = "gelu"
     bias: bool = True
-    epsilon: float = 1e-5
+    eps: float = 1e-5
     dropout_rate: float = 0.0
     num_kv_heads: int | None = None
     window: int | None = None
@@ -56,14 +56,14 @@ class TransformerStyle:
     def __post_init__(self) -> None:
         one_of("a transformer", ("layer", "rms"), norm=self.norm)
         one_of("a transformer", tuple(_ACTIVATIONS), ffn=self.ffn)
-        positive("a transformer", epsilon=self.epsilon)
+        positive("a transformer", eps=self.eps)
         fraction("a transformer", dropout_rate=self.dropout_rate)
 
     def normed(self, x: Tensor, label: str) -> Tensor:
         """Normalised by a layer of this label."""
         if self.norm == "rms":
-            return rms_norm(eps=self.epsilon, label=label)(x)  # type: ignore[no-any-return]
-        return layer_norm(eps=self.epsilon, bias=self.bias, label=label)(x)  # type: ignore[no-any-return]
+            return rms_norm(eps=self.eps, label=label)(x)  # type: ignore[no-any-return]
+        return layer_norm(eps=self.eps, bias=self.bias, label=label)(x)  # type: ignore[no-any-return]
 
     def added(self, x: Tensor, part: Callable[[Tensor], Tensor], label: str) -> Tensor:
         """A part of a block, added to what it is given."""
@@ -184,7 +184,7 @@ def decoder_only_block(x: Tensor, **config: Any) -> Tensor:
 @op
 def transformer_decoder_block(
     target: Tensor,
-    enc_output: Tensor,
+    source: Tensor,
     *,
     num_heads: int,
     d_k: int,
@@ -206,7 +206,7 @@ def transformer_decoder_block(
         num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=style.dropout_rate, bias=style.bias, label="cross"
     )
     x = style.added(target, lambda x: attention(x, mask=mask, lengths=lengths), "ln1")
-    x = style.added(x, lambda x: cross(x, enc_output, lengths=source_lengths), "ln2")
+    x = style.added(x, lambda x: cross(x, source, lengths=source_lengths), "ln2")
     return style.added(x, style.feed_forward(d_ff), "ln3")
 
 
@@ -236,11 +236,11 @@ def decoder_only(x: Tensor, *, num_layers: int, **config: Any) -> Tensor:
 
 @op
 @configured_as(transformer_decoder_block)
-def transformer_decoder(target: Tensor, enc_output: Tensor, *, num_layers: int, **config: Any) -> Tensor:
+def transformer_decoder(target: Tensor, source: Tensor, *, num_layers: int, **config: Any) -> Tensor:
     """Decoder blocks, one after another, all of which attend to one encoder.
 
     >>> target, encoded = wf.data(np.ones((2, 5, 8)), batch=2), wf.data(np.ones((2, 3, 6)), batch=2)
     >>> print(wf.nn.transformer_decoder(target, encoded, num_layers=2, num_heads=2, d_k=4, d_ff=16).dims)
     2,5|8
     """
-    return _one_after_another(transformer_decoder_block, num_layers, target, enc_output, **config)
+    return _one_after_another(transformer_decoder_block, num_layers, target, source, **config)

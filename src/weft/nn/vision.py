@@ -22,7 +22,7 @@ _MOBILE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3
 
 @op
 def lenet(
-    x: Tensor, *, num_classes: int = 10, channels: Sequence[int] = (6, 16), hid_dims: Sequence[int] = (120, 84)
+    x: Tensor, *, num_classes: int = 10, out_channels: Sequence[int] = (6, 16), hid_dims: Sequence[int] = (120, 84)
 ) -> Tensor:
     """LeNet: padded convolutions of 5 by 5 with pools, then layers of the given widths.
 
@@ -30,8 +30,8 @@ def lenet(
     >>> print(model(wf.data(np.ones((5, 28, 28)), batch=1)).dims, *(p.label for p in model.params[:2]))
     5|10 lenet.conv1.kernel lenet.conv1.bias
     """
-    several("lenet", channels=channels, hid_dims=hid_dims)
-    for at, width in enumerate(channels, 1):
+    several("lenet", out_channels=out_channels, hid_dims=hid_dims)
+    for at, width in enumerate(out_channels, 1):
         x = max_pool2d(relu(conv2d(out_channels=width, kernel_size=5, label=f"conv{at}")(x)))
     for at, width in enumerate(hid_dims, 1):
         x = mlp_layer(hid_dim=width, label=f"fc{at}")(x)
@@ -46,7 +46,7 @@ def vgg(
     num_classes: int = 1000,
     stages: Sequence[tuple[int, int]] = _VGG11,
     hid_dims: Sequence[int] = (4096, 4096),
-    rate: float = 0.5,
+    dropout_rate: float = 0.5,
 ) -> Tensor:
     """VGG-11, or stages of `(convolutions, channels)` of your own; then layers of the given widths with dropout.
 
@@ -56,9 +56,9 @@ def vgg(
     """
     several("vgg", hid_dims=hid_dims)
     for at, (num_convs, channels) in enumerate(stages, 1):
-        x = vgg_block(num_convs=num_convs, channels=channels, label=f"stage{at}")(x)
+        x = vgg_block(num_convs=num_convs, out_channels=channels, label=f"stage{at}")(x)
     for at, width in enumerate(hid_dims, 1):
-        x = dropout(mlp_layer(hid_dim=width, label=f"fc{at}")(x), rate=rate)
+        x = dropout(mlp_layer(hid_dim=width, label=f"fc{at}")(x), rate=dropout_rate)
     logits: Tensor = linear(o=num_classes, label="logits")(x)
     return logits
 
@@ -69,28 +69,32 @@ def resnet(
     *,
     num_classes: int = 1000,
     blocks: Sequence[int] = (2, 2, 2, 2),
-    channels: int = 64,
+    out_channels: int = 64,
     stem: str = "large",
 ) -> Tensor:
     """ResNet-18, or so many blocks a stage; each stage after the first has twice the channels on half the size.
 
     A `"large"` stem makes images four times smaller before the first stage, a `"small"` one keeps their size.
 
-    >>> model = wf.nn.resnet(num_classes=10, blocks=[1, 1], channels=4, stem="small", label="resnet")
+    >>> model = wf.nn.resnet(num_classes=10, blocks=[1, 1], out_channels=4, stem="small", label="resnet")
     >>> print(model(wf.data(np.ones((5, 8, 8, 3)), batch=1)).dims)
     5|10
     """
     several("resnet", blocks=blocks)
     one_of("resnet", ("large", "small"), stem=stem)
-    whole("resnet", channels=channels)
+    whole("resnet", out_channels=out_channels)
     large = stem == "large"
-    x = conv_bn_relu(out_channels=channels, kernel_size=7 if large else 3, stride=2 if large else 1, label="stem")(x)
+    x = conv_bn_relu(out_channels=out_channels, kernel_size=7 if large else 3, stride=2 if large else 1, label="stem")(
+        x
+    )
     if large:
-        x = max_pool2d(x, window_size=3, stride=2, padded=True)
+        x = max_pool2d(x, kernel_size=3, stride=2, padded=True)
     for stage, count in enumerate(blocks):
         for block in range(count):
             stride = 2 if stage and not block else 1
-            x = resnet_block(channels=channels << stage, stride=stride, label=f"stage{stage + 1}.block{block + 1}")(x)
+            x = resnet_block(
+                out_channels=out_channels << stage, stride=stride, label=f"stage{stage + 1}.block{block + 1}"
+            )(x)
     logits: Tensor = linear(o=num_classes, label="logits")(global_avg_pool(x))
     return logits
 
@@ -103,7 +107,7 @@ def mobilenet(
     width_mult: float = 1.0,
     stages: Sequence[tuple[int, int, int, int]] = _MOBILE,
     head: int = 1280,
-    rate: float = 0.2,
+    dropout_rate: float = 0.2,
 ) -> Tensor:
     """MobileNetV2, or stages of `(expand, channels, blocks, stride)` of your own, all widths times `width_mult`.
 
@@ -122,7 +126,7 @@ def mobilenet(
                 label=f"stage{stage}.block{block + 1}",
             )(x)
     x = conv_bn_relu(out_channels=head, kernel_size=1, activation=relu6, label="head")(x)
-    logits: Tensor = linear(o=num_classes, label="logits")(dropout(global_avg_pool(x), rate=rate))
+    logits: Tensor = linear(o=num_classes, label="logits")(dropout(global_avg_pool(x), rate=dropout_rate))
     return logits
 
 
@@ -144,16 +148,16 @@ def mobile_cnn(x: Tensor, *, num_classes: int = 1000, width_mult: float = 1.0) -
 
 
 @op
-def sokoban_cnn(grid_state: Tensor, *, num_actions: int = 4, channels: int = 32) -> tuple[Tensor, Tensor]:
+def sokoban_cnn(x: Tensor, *, num_actions: int = 4, out_channels: int = 32) -> tuple[Tensor, Tensor]:
     """Logits of actions, and a value, for a grid world: three convolutions with norms, then the mean of all places.
 
-    >>> logits, value = wf.nn.sokoban_cnn(wf.data(np.ones((2, 5, 5, 3)), batch=1), channels=4)
+    >>> logits, value = wf.nn.sokoban_cnn(wf.data(np.ones((2, 5, 5, 3)), batch=1), out_channels=4)
     >>> print(logits.dims, value.dims)
     2|4 2|1
     """
-    x = grid_state
+
     for at in (1, 2, 3):
-        x = conv_bn_relu(out_channels=channels, label=f"conv{at}")(x)
+        x = conv_bn_relu(out_channels=out_channels, label=f"conv{at}")(x)
     pooled = global_avg_pool(x)
     logits, value = linear(o=num_actions, label="action")(pooled), linear(o=1, label="value")(pooled)
     return logits, value

@@ -23,87 +23,87 @@ from weft.tensor.functions import cos, minimum, where
 from weft.tensor.tensor import Tensor
 
 
-def constant(rate: float) -> Tensor:
+def constant(lr: float) -> Tensor:
     """The same rate in every run, as a part of others.
 
     >>> rate = wf.optim.join(wf.counter("n"), [wf.optim.constant(0.1), wf.optim.constant(0.01)], at=[100])
     """
-    return _named("constant", rate)
+    return _named("constant", lr)
 
 
-def linear(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
-    """From `rate` in run 0 to `final` in run `steps`, by equal steps; then it stays.
+def linear(step: Scalar, lr: float, steps: int, *, final: float = 0.0) -> Tensor:
+    """From `lr` in run 0 to `final` in run `steps`, by equal steps; then it stays.
 
     >>> n = wf.counter("n")
     >>> code = wf.optim.sgd(loss, lr=wf.optim.linear(n, 0.1, steps=1000))
     """
-    return _named("linear", rate + (final - rate) * _passed("linear", n, steps))
+    return _named("linear", lr + (final - lr) * _passed("linear", step, steps))
 
 
-def cosine(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
-    """From `rate` in run 0 to `final` in run `steps`, along half a wave: slowly, fast, slowly; then it stays.
+def cosine(step: Scalar, lr: float, steps: int, *, final: float = 0.0) -> Tensor:
+    """From `lr` in run 0 to `final` in run `steps`, along half a wave: slowly, fast, slowly; then it stays.
 
     >>> n = wf.counter("n")
     >>> code = wf.optim.adamw(loss, lr=wf.optim.cosine(n, 1e-3, steps=1000, final=1e-5))
     """
-    return _named("cosine", _wave(rate, final, _passed("cosine", n, steps)))
+    return _named("cosine", _wave(lr, final, _passed("cosine", step, steps)))
 
 
-def step(n: Scalar, rate: float, every: int, *, factor: float = 0.1) -> Tensor:
-    """`rate`, multiplied by `factor` after every so many runs.
+def step(step: Scalar, lr: float, every: int, *, factor: float = 0.1) -> Tensor:
+    """`lr`, multiplied by `factor` after every so many runs.
 
     >>> n = wf.counter("n")
     >>> code = wf.optim.sgd(loss, lr=wf.optim.step(n, 0.1, every=300))
     """
-    _check_counted("step", n)
+    _check_counted("step", step)
     every = _checked_runs("every", every)
-    return _named("step", rate * factor ** (n // every))
+    return _named("step", lr * factor ** (step // every))
 
 
-def warm_up(n: Scalar, rate: Rate, steps: int) -> Tensor:
-    """A rate, or another schedule, that is reached in run `steps - 1`, by equal steps from `rate / steps` in run 0.
+def warm_up(step: Scalar, lr: Rate, steps: int) -> Tensor:
+    """A rate, or another schedule, that is reached in run `steps - 1`, by equal steps from `lr / steps` in run 0.
 
     >>> n = wf.counter("n")
     >>> code = wf.optim.adamw(loss, lr=wf.optim.warm_up(n, wf.optim.cosine(n, 1e-3, steps=1000), steps=100))
     """
-    check_rate(rate)
-    _check_counted("warm_up", n)
-    share = _passed("warm_up", n + 1, steps)
-    return (rate * share).named("warm_up") if isinstance(rate, Tensor) else _named("warm_up", rate * share)
+    check_rate(lr)
+    _check_counted("warm_up", step)
+    share = _passed("warm_up", step + 1, steps)
+    return (lr * share).named("warm_up") if isinstance(lr, Tensor) else _named("warm_up", lr * share)
 
 
 def one_cycle(
-    n: Scalar, rate: float, steps: int, *, rise: float = 0.3, start: float = 0.04, final: float = 4e-6
+    step: Scalar, lr: float, steps: int, *, rise: float = 0.3, start: float = 0.04, final: float = 4e-6
 ) -> Tensor:
-    """Up to `rate` and down again in so many runs, along two half waves.
+    """Up to `lr` and down again in so many runs, along two half waves.
 
     >>> n = wf.counter("n")
     >>> code = wf.optim.sgd(loss, lr=wf.optim.one_cycle(n, 0.1, steps=1000), momentum=0.9)
 
-    `rise` is the part of the runs in which it goes up; `start` and `final` are the parts of `rate` at both ends.
+    `rise` is the part of the runs in which it goes up; `start` and `final` are the parts of `lr` at both ends.
     """
-    _check_counted("one_cycle", n)
+    _check_counted("one_cycle", step)
     steps = _checked_runs("steps", steps)
     top, last = rise * steps - 1, steps - 1
     if not 0 < top < last:
         what = f"one_cycle of {steps} runs cannot rise in {rise} of them"
         raise WeftError(what, fix="give more steps, or rise= between 0 and 1 so that two runs or more go up")
-    up = _wave(rate * start, rate, minimum(n / top, 1.0))
-    down = _wave(rate, rate * final, minimum((n - top) / (last - top), 1.0))
-    return _named("one_cycle", where(n < top, up, down))
+    up = _wave(lr * start, lr, minimum(step / top, 1.0))
+    down = _wave(lr, lr * final, minimum((step - top) / (last - top), 1.0))
+    return _named("one_cycle", where(step < top, up, down))
 
 
-def join(n: Scalar, schedules: Sequence[Rate], at: Sequence[int]) -> Tensor:
+def join(step: Scalar, schedules: Sequence[Rate], at: Sequence[int]) -> Tensor:
     """One schedule after another: the second from run `at[0]` on, the third from run `at[1]` on.
 
     >>> n = wf.counter("n")
     >>> rate = wf.optim.join(n, [wf.optim.warm_up(n, 0.1, 100), wf.optim.cosine(n - 100, 0.1, 900)], at=[100])
     """
-    _check_counted("join", n)
+    _check_counted("join", step)
     _check_joints(schedules, at)
     found = schedules[-1]
     for begins, before in zip(reversed(at), reversed(schedules[:-1]), strict=True):
-        found = where(n < begins, before, found)
+        found = where(step < begins, before, found)
     return found.named("join") if isinstance(found, Tensor) else _named("join", found)
 
 

@@ -70,32 +70,32 @@ def adagrad(
     loss: Tensor,
     *,
     lr: Rate = 1e-2,
-    initial: float = 0.0,
+    init: float = 0.0,
     eps: float = 1e-10,
     weight_decay: float = 0.0,
     only: Patterns = (),
     exclude: Patterns = (),
     groups: OptionGroups | None = None,
 ) -> Code:
-    """One step of Adagrad on the parameters of `loss`; `initial` is what the sums of squares start at.
+    """One step of Adagrad on the parameters of `loss`; `init` is what the sums of squares start at.
 
     >>> code = wf.seq(wf.grad_update(loss), wf.optim.adagrad(loss, lr=1e-2))
 
     Weight decay is added to the gradient. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
-    options = {"lr": lr, "initial": initial, "eps": eps, "weight_decay": weight_decay}
+    options = {"lr": lr, "init": init, "eps": eps, "weight_decay": weight_decay}
     return update_each(adagrad_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd
 def adagrad_one(
-    p: Tensor, *, lr: Rate = 1e-2, initial: float = 0.0, eps: float = 1e-10, weight_decay: float = 0.0
+    p: Tensor, *, lr: Rate = 1e-2, init: float = 0.0, eps: float = 1e-10, weight_decay: float = 0.0
 ) -> None:
     """Adagrad on one parameter: `wf.optim.adagrad_one(w, lr=1e-2)`."""
     check_rate(lr)
-    check_from_zero(initial=initial, eps=eps, weight_decay=weight_decay)
+    check_from_zero(init=init, eps=eps, weight_decay=weight_decay)
     with comment("adagrad", p.label):
-        total, g = own_node(p, "adagrad.sum", init=initial), own_node(p, "adagrad.g")
+        total, g = own_node(p, "adagrad.sum", init=init), own_node(p, "adagrad.g")
         g[:] = decayed(p, weight_decay)
         total += g * g
         p -= lr * g / (sqrt(total) + eps)

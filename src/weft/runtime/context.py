@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from weft.display import Shown, show_values
 from weft.display.values import BOXES, COLUMNS, ROWS
 from weft.dlpack import CPU, DeviceArray
 from weft.errors import WeftError, user_origin
-from weft.habits import not_pickled
-from weft.public import public_methods
+from weft.habits import no_context_attribute, not_called, not_pickled
+from weft.public import public, public_methods
 from weft.runtime.counters import checked_counter
 from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
@@ -53,6 +53,17 @@ class Context:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise not_pickled("a context")
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **named: Any) -> NoReturn:
+            raise not_called()
+
+        @public
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise no_context_attribute(name, dir(Context))
 
     def compile(
         self,

@@ -166,7 +166,8 @@ class Stream:
 def checked_node(tensor: Tensor) -> Node:
     """The node of a tensor that a device can hold."""
     if not isinstance(tensor, Tensor):
-        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}")
+        fix = 'ctx[t] takes the tensor itself, such as ctx[model.param("w")]; ctx.state(model) has values by name'
+        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}", fix=fix)
     if isinstance(tensor.operand, Merge):
         raise WeftError(f"`{tensor.label}` is read by code only", fix="read the tensor itself")
     return tensor.node

@@ -128,7 +128,9 @@ def nothing_transferred(node: Node, transferred: Sequence[tuple[str, int]], devi
 def not_stored(node: Node, device: int) -> WeftError:
     """A gradient is asked for that was fused away, or never computed."""
     what = f"`{node.label}` is not stored{_where(device)}: no routine left it behind"
-    return WeftError(what, fix="compile with keep=[…] naming the gradient")
+    return WeftError(
+        what, fix="keep it: ctx.compile(code, keep=[t.grad]); of ctx.function return it: returns=wf.grad(loss, t)"
+    )
 
 
 def not_recomputed(name: str, why: str) -> WeftError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.arguments import excerpt
 from weft.assign import Awaited, Node
 from weft.assign.check import made_at
 from weft.backends import Array
@@ -70,17 +71,24 @@ class Argument:
         axes = whole if array.ndim == len(whole) else self.axes
         if array.ndim != len(axes):
             counts = f"{len(axes)} ax{'i' if len(axes) == 1 else 'e'}s"
-            raise self._refused(f"input `{self.name}` has {counts}, and was given an array of shape {array.shape}")
+            what = f"input `{self.name}` has {counts}, and was given an array of shape {array.shape}"
+            several = "" if self.node.shape.batch.axes else '; for batches declare it with b="batch"'
+            raise self._refused(what, self._fitting + several)
         for axis, size in zip(axes, array.shape, strict=True):
             if isinstance(axis, Dim) and axis.size != size:
                 said = axis.named.spelled if axis.named is not None else axis.size
-                what = f"input `{self.name}` was given an array of shape {array.shape}: {said} is said, not {size}"
-                raise self._refused(what)
+                what = f"input `{self.name}` was given an array of shape {array.shape}: declared is {said}, not {size}"
+                free = "" if self.awaited.names else '; a size that each call decides has a name, b="batch"'
+                raise self._refused(what, self._fitting + free)
         return [(axis.name, size) for axis, size in zip(axes, array.shape, strict=True) if isinstance(axis, OpenSize)]
 
     def _refused(self, what: str, fix: str = "") -> ShapeError:
         notes = said_at(f"{self}, declared", self.node.origin) or [str(self)]
-        return ShapeError(what, notes=notes, fix=fix or f"give it an array of [{', '.join(map(str, self.axes))}]")
+        return ShapeError(what, notes=notes, fix=fix or self._fitting)
+
+    @property
+    def _fitting(self) -> str:
+        return f"give it an array of [{', '.join(map(str, self.axes))}]"
 
 
 def _fits(array: Array, dtype: str) -> bool:
@@ -150,7 +158,7 @@ def checked_inputs(inputs: Sequence[object]) -> tuple[Argument, ...]:
     found: dict[str, Argument] = {}
     for one in inputs:
         if not isinstance(one, Tensor) or not isinstance(awaited := one.node.init, Awaited):
-            what = f"{f'`{one.label}`' if isinstance(one, Tensor) else repr(one)} is not an input of a function"
+            what = f"{f'`{one.label}`' if isinstance(one, Tensor) else excerpt(one)} is not an input of a function"
             fix = 'inputs come first, x = wf.input("x", b="batch", o=64), then code= and returns='
             raise WeftError(what, notes=made_at(one.node) if isinstance(one, Tensor) else (), fix=fix)
         node = one.node

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
-from weft.errors import WeftError
+from weft.errors import NoSuchName, WeftError
 from weft.machine import COMMON, Machine
 from weft.notation.words import meant
 from weft.optimise.inline_decision import Settings
@@ -143,13 +143,9 @@ KINDS: Mapping[str, type] = {
 }
 
 
-class _NoOption(WeftError, AttributeError):
-    pass
-
-
 def no_option(name: str) -> WeftError:
     """An option is named that does not exist."""
-    return _NoOption(f"there is no setting {name!r}", fix="the settings are " + ", ".join(KINDS))
+    return NoSuchName(f"there is no setting {name!r}", fix="the settings are " + ", ".join(KINDS))
 
 
 def checked_options(given: object) -> CompileOptions | None:

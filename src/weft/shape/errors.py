@@ -33,8 +33,13 @@ def out_of_reach(step: InferenceStep, axis: AxisCell, least: int, why: Why, size
     if least < 1:
         what = f"{name(axis)} would have size {_size(size, why)}"
         return _error(step, what, {f"{size}": why}, "check the sizes given")
+    if not size:
+        what = (
+            f"{name(axis)} is empty, and {least} place{'s' * (least > 1)} of it {'are' if least > 1 else 'is'} needed"
+        )
+        return _error(step, what, {"size 0": axis.why or why}, "give it elements; a window needs some to run along")
     what = f"position {least - 1} is outside {name(axis)}, which has size {_size(size, axis.why or why)}"
-    fix = f"name a position from 0 to {size - 1}" if size else ""
+    fix = f"name a position from 0 to {size - 1}"
     return _error(step, what, {f"size {size}": axis.why or why}, fix, (why, axis.why))
 
 

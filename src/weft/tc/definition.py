@@ -14,9 +14,10 @@ from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
 from weft.config import config
-from weft.errors import WeftError
+from weft.errors import NoSuchName, WeftError
 from weft.lazy import lazy_property
 from weft.ops.dtypes import is_float
+from weft.public import public
 from weft.runtime.engine import Engine
 from weft.runtime.lru import LRU
 from weft.runtime.tuning_report import TuningReport
@@ -55,6 +56,7 @@ class Comprehensions:
         }
         self._made_of = text, unchecked, backend
 
+    @public
     def __getattr__(self, name: str) -> Definition:
         definitions = self.__dict__.get("_definitions", {})
         if name not in definitions and (name.startswith("__") or not definitions):
@@ -65,7 +67,7 @@ class Comprehensions:
         if isinstance(name, str) and name in self._definitions:
             return self._definitions[name]
         known = ", ".join(self._definitions)
-        raise _NoDefinition(f"there is no definition `{name}`", fix=f"there are: {known}")
+        raise NoSuchName(f"there is no definition `{name}`", fix=f"there are: {known}")
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self._definitions.values())
@@ -82,10 +84,6 @@ class Comprehensions:
 
     def __repr__(self) -> str:
         return f"<comprehensions {', '.join(self._definitions)}>"
-
-
-class _NoDefinition(WeftError, AttributeError):
-    pass
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ def cd(function: Callable[P, object]) -> Callable[P, Code]:
 
 
 def node(
-    label: str,
+    name: str,
     *,
     dtype: str | None = None,
     at_least: str | None = None,
@@ -100,18 +100,18 @@ def node(
     `i` and `b` give the sizes of its output, input and batch axes.
     """
     origin = user_origin()
-    if not isinstance(label, str) or not label:
-        raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
+    if not isinstance(name, str) or not name:
+        raise WeftError(f"a node needs a name, not {name!r}", origin=origin)
     logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Assigned()
     batch, input, output = given_dims(b, "b"), given_dims(i, "i"), given_dims(o, "o")
     also = elaborate(Parameter(batch, input, output))
-    shape = infer(logic, name=label, title="node", origin=origin, also=also, code=True).result
+    shape = infer(logic, name=name, title="node", origin=origin, also=also, code=True).result
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
     rows = zip("bio", (batch, input, output), strict=True)
     declared = Declared(tuple((row, dims) for row, dims in rows if dims is not None), scalar)
     first = None if init is None else Cells(Num(float(init)))
-    return Tensor(Node(NodeName(label), shape, precision, init=first, origin=origin, declared=declared))
+    return Tensor(Node(NodeName(name), shape, precision, init=first, origin=origin, declared=declared))
 
 
 def assign(

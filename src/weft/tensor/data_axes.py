@@ -29,7 +29,11 @@ def data_shape(found: tuple[int, ...], label: str, batch: int, input: int, said:
     rank = len(found)
     if said:
         batch, input = _count("batch", batch, said), _count("input", input, said)
-    if any(not isinstance(one, Integral) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
+    for name, count in (("batch", batch), ("input", input)):
+        if not isinstance(count, Integral):
+            what = f"{name}= counts axes of the array, and is {count!r}"
+            raise ShapeError(what, fix=f"write {name}=1 for one axis; a size is said by {name[0]}=")
+    if min(batch, input) < 0 or batch + input > rank:
         raise ShapeError(
             f"{batch} batch and {input} input axes do not fit an array of shape {found}",
             fix=f"batch + input must be at most {rank}",

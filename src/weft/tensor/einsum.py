@@ -157,10 +157,10 @@ def _measured(operation: Operation | None) -> str:
     return 'ask the tensor that an einsum computes: s = wf.einsum("...|d => ...|0", x); wf.dim(s, "d")'
 
 
-def dim(tensor: Tensor, label: str) -> Extent:
+def dim(x: Tensor, label: str) -> Extent:
     """The size of a label of the einsum that computes `tensor`, or of all axes of a row variable, as a number."""
-    operation = tensor.operation
+    operation = x.operation
     if operation is None or (label not in operation.labels and label not in operation.rows):
-        what = f"`{tensor.label}` is not computed by an einsum with a label `{label}`"
+        what = f"`{x.label}` is not computed by an einsum with a label `{label}`"
         raise EinsumError(what, fix=_measured(operation))
     return Extent(label, SizeOf(operation, label))

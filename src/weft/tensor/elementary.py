@@ -12,9 +12,6 @@ tan = unary_function("tan", "The tangent.", "wf.tensor([0, 1]): [0.     1.5574]"
 asin = unary_function("asin", "The inverse of the sine.", "wf.tensor([0, 1]): [0.     1.5708]")
 acos = unary_function("acos", "The inverse of the cosine.", "wf.tensor([0, 1]): [1.5708 0.    ]")
 atan = unary_function("atan", "The inverse of the tangent.", "wf.tensor([0, 1]): [0.     0.7854]")
-atan2 = binary(
-    "atan2", "The angle of the point `x` above and `y` to the right of 0.", "wf.tensor([1, 0]), -1: [2.3562 3.1416]"
-)
 sinh = unary_function("sinh", "The hyperbolic sine.", "wf.tensor([0, 1]): [0.     1.1752]")
 cosh = unary_function("cosh", "The hyperbolic cosine.", "wf.tensor([0, 1]): [1.     1.5431]")
 asinh = unary_function("asinh", "The inverse of the hyperbolic sine.", "wf.tensor([0, 1]): [0.     0.8814]")
@@ -32,7 +29,17 @@ ceil = unary_function("ceil", "The smallest whole number not below `x`.", "wf.te
 round = unary_function(  # noqa: A001
     "rint", "The next whole number; of two, the even one.", "wf.tensor([0.5, 1.5, 2.6]): [0. 2. 3.]", "round"
 )
+_ATAN2 = binary("atan2", "The row of the table.", "wf.tensor([1, 0]), -1: [2.3562 3.1416]")
 sign = unary_function("sign", "-1, 0 or 1, as `x` is below, at or above 0.", "wf.tensor([-2, 0, 3]): [-1.  0.  1.]")
+
+
+def atan2(y: TensorOperand, x: TensorOperand, *, spec: str = "", label: str = "") -> Any:
+    """The angle of the point `y` above and `x` to the right of 0.
+
+    >>> print(ctx[wf.atan2(wf.tensor([1, 0]), -1)].round(4))
+    [2.3562 3.1416]
+    """
+    return _ATAN2(y, x, spec=spec, label=label)
 
 
 def clip(x: TensorOperand, low: TensorOperand, high: TensorOperand, *, label: str = "") -> Any:

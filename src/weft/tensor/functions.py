@@ -179,10 +179,10 @@ def fma(x: TensorOperand, y: TensorOperand, z: TensorOperand, *, spec: str = "",
     return _apply("fma", (x, y, z), spec, label)
 
 
-def cast(tensor: TensorLike, dtype: str, *, label: str = "") -> Tensor:
+def cast(x: TensorLike, dtype: str, *, label: str = "") -> Tensor:
     """The same values stored in another element type; gradients come back in the type the tensor has.
 
     >>> print(ctx[wf.cast(wf.tensor([1.5, 2.5]), "int32")])
     [1 2]
     """
-    return _CAST.apply(Pointwise(1), (tensor,), label=label, dtype=element_type(dtype))
+    return _CAST.apply(Pointwise(1), (x,), label=label, dtype=element_type(dtype))

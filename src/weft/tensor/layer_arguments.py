@@ -13,9 +13,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
+from weft.arguments import argument_meant
 from weft.errors import WeftError
 from weft.lazy import lazy_property
 from weft.tensor.results import parts
@@ -98,11 +98,10 @@ class LayerArguments:
             return False
         if any(one.kind is one.VAR_KEYWORD for one in self.signature.parameters.values()):
             return True
-        known = [*self.configuration, *self.operands]
-        near = get_close_matches(name, known, 1)
+        near = argument_meant(name, [*self.configuration, *self.operands])
         raise WeftError(
             f"`{self.name}` has no configuration `{name}`",
-            fix=(f"did you mean `{near[0]}=`? " if near else "")
+            fix=(f"did you mean `{near}=`? " if near else "")
             + f"its configuration is {', '.join(self.configuration) or 'empty'}",
         )
 
@@ -118,11 +117,13 @@ class LayerArguments:
         )
 
     def _check_complete(self, given: Mapping[str, Any]) -> None:
-        for name, one in self.configuration.items():
-            if one.default is one.empty and name not in given and name != "label":
+        needed = [name for name, one in self.configuration.items() if one.default is one.empty and name != "label"]
+        for name in needed:
+            if name not in given:
+                operands = "".join(f"{operand}, " for operand in self.operands)
                 raise WeftError(
                     f"`{self.name}` needs the configuration `{name}`",
-                    fix=f"call {self.name}({name}=…)",
+                    fix=f"call {self.name}({operands}{', '.join(f'{one}=…' for one in needed)})",
                 )
 
     def _configured(self, args: tuple[Any, ...]) -> bool:

@@ -172,7 +172,8 @@ def _as_array(array: Any, copy: bool | None) -> npt.NDArray[Any]:
     except WeftError:
         raise
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"the values do not form an array of numbers: {error}") from None
+        fix = "give rows of one length; wf.data.buckets pads sequences of different lengths"
+        raise ShapeError(f"the values do not form an array of numbers: {error}", fix=fix) from None
 
 
 def _obstacle(values: npt.NDArray[Any]) -> str:

@@ -77,19 +77,17 @@ def roll(x: TensorLike, k: int, *, kind: Kind = "output", label: str = "") -> Te
     return _moved(x, "a^b", "b^a", kind, label, **({"b": steps} if steps > 0 else {"a": -steps}))
 
 
-def pad(
-    x: TensorLike, before: int, after: int, *, value: float = 0.0, kind: Kind = "output", label: str = ""
-) -> Tensor:
+def pad(x: TensorLike, before: int, after: int, *, fill: float = 0.0, kind: Kind = "output", label: str = "") -> Tensor:
     """So many elements of one value before the first and after the last.
 
     >>> x = wf.tensor([1, 2])
-    >>> print(ctx[wf.pad(x, 1, 2)], ctx[wf.pad(x, 0, 1, value=9)])
+    >>> print(ctx[wf.pad(x, 1, 2)], ctx[wf.pad(x, 0, 1, fill=9)])
     [0. 1. 2. 0. 0.] [1. 2. 9.]
     """
     check_kind(kind)
     sizes = {"before": _count(before, "before", 0), "after": _count(after, "after", 0)}
     names = [name for name in ("before", "x", "after") if sizes.get(name, 1)]
-    operands = [as_tensor(x, "pad") if name == "x" else constant(value) for name in names]
+    operands = [as_tensor(x, "pad") if name == "x" else constant(fill) for name in names]
     spec = "; ".join(ROWS[kind].format(axis=name) for name in names)
     spec += f" => {ROWS[kind].format(axis='^'.join(names))}"
     given = {name: size for name, size in sizes.items() if size}

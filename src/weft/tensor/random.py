@@ -48,6 +48,13 @@ def dropout(x: Tensor, rate: float, *, step: DrawStep | None = None, name: str =
     return x * bernoulli(f"{name}.{x.label}", 1.0 - rate, step=step) * (1.0 / (1.0 - rate))
 
 
+def check_step(step: object) -> None:
+    """Refuse what cannot say when to draw anew; a truth is none, though Python takes it for a number."""
+    if isinstance(step, bool) or not (is_number(step) or isinstance(step, Tensor)):
+        what = f"a step is a number, a static index or a tensor that counts, not {step!r}"
+        raise WeftError(what, fix='n = wf.counter("n"); step=n')
+
+
 def _random(name: str, step: DrawStep | None, draw: Callable[[Scalar], Scalar]) -> Tensor:
     """A tensor of what is drawn for each cell and step. It has the shape its use needs, as a constant has."""
     origin = user_origin()
@@ -58,12 +65,7 @@ def _random(name: str, step: DrawStep | None, draw: Callable[[Scalar], Scalar]) 
             fix='give step=n, with n = wf.counter("n"), which counts runs, or wf.index("n", steps), bound at each run; '
             "step=0 for the same numbers at every run",
         )
-    if not is_number(step) and not isinstance(step, Tensor):
-        raise WeftError(
-            f"a step is a number, a static index or a tensor that counts, not {step!r}",
-            origin=origin,
-            fix='n = wf.counter("n"); step=n',
-        )
+    check_step(step)
     shape = infer(Varying(), name=name, title="random", origin=origin).result
     node = Node(NodeName(name), shape, Precision.from_use(WEAK_FLOAT), origin=origin)
     if not isinstance(step, Tensor):

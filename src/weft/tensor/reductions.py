@@ -184,7 +184,12 @@ def cross_entropy(
 
 
 def one_hot(
-    ids: TensorLike, n: int, spec: str = "...|...->c => ...|...->0", *, dtype: str | None = None, label: str = ""
+    ids: TensorLike,
+    num_classes: int,
+    spec: str = "...|...->c => ...|...->0",
+    *,
+    dtype: str | None = None,
+    label: str = "",
 ) -> Tensor:
     """1 at the position that each id names, else 0. The spec is that of the reduction it undoes, as of `wf.argmax`.
 
@@ -203,7 +208,7 @@ def one_hot(
         raise EinsumError(what, text=groups.text, fix='name one: "...|t, c => ...|t"')
     one_each, ones = groups.one_each()
     reads = [(one_each, ids), groups.positions(groups.operand, _POSITION)]
-    sizes = {**ones, new[0]: as_dim(n, "`n`").size}
+    sizes = {**ones, new[0]: as_dim(num_classes, "`num_classes`").size}
     try:
         return related("one_hot", _same, reads, groups.operand, label=label, sizes=sizes, dtype=dtype)
     except ShapeError:

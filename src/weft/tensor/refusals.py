@@ -38,7 +38,7 @@ class Refusing:
     __rdivmod__ = __divmod__
 
     def __bool__(self) -> bool:
-        fix = "use wf.where to choose by a tensor, or ctx[t] to get its value"
+        fix = "wf.where chooses by a tensor, wf.logical_and and wf.maximum combine two; ctx[t] is its value"
         raise _to_be_computed(self, ": it is neither true nor false", fix=fix)
 
     def __float__(self) -> float:
@@ -71,7 +71,10 @@ class Refusing:
         )
 
     def __iter__(self) -> None:
-        raise WeftError(f"`{self.label}` cannot be iterated over", fix="slice it: t[i]")
+        raise WeftError(
+            f"`{self.label}` cannot be iterated over",
+            fix="t[0] is a slice of it, wf.sum(t) adds it up, wf.max(t) is its greatest element",
+        )
 
     def __contains__(self, value: object) -> bool:
         fix = "whether a value is among those of a tensor is np.isin(value, ctx[t])"

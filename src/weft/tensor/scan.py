@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -249,6 +250,15 @@ def _check_callable(cell: object) -> None:
     if not callable(cell):
         what = f"the cell of wf.scan is a function of a carry and a step's input, not {type(cell).__name__}"
         raise WeftError(what, fix="hs, last = wf.scan(cell, xs, init=h0)")
+    try:
+        signature = inspect.signature(cell)
+    except (TypeError, ValueError):  # what has no signature is called as it is
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        what = f"the cell of wf.scan is called with a carry and a step's input, and takes {signature}"
+        raise WeftError(what, fix="write it as def cell(carry, x), or lambda carry, x: …") from None
 
 
 def _name(path: Path, cell: Callable[..., Any], suffix: str) -> str:

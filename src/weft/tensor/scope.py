@@ -138,6 +138,10 @@ def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
     return tuple(found.values())
 
 
+#: What operations are written as, by their names.
+_WRITTEN = {"compose": "`@`", "add": "`+`", "sub": "`-`", "mul": "`*`", "div": "`/`", "floordiv": "`//`", "mod": "`%`"}
+
+
 def as_tensor(value: object, user: str = "an operation") -> Tensor:
     """An operand as a tensor: a string inside `@wf.op` is a parameter, a number a constant."""
     from weft.tensor.leaves import constant
@@ -152,7 +156,8 @@ def as_tensor(value: object, user: str = "an operation") -> Tensor:
         return constant(value)
     if isinstance(value, np.ndarray) and not value.ndim:
         return constant(value.item())
-    raise WeftError(f"{user} takes tensors and numbers, not {_shown(value)}", fix=_instead(value))
+    user = _WRITTEN.get(user, user)
+    raise WeftError(f"{user} takes tensors and numbers, not {_shown(value)}", fix=_instead(value, user))
 
 
 def check_truth(value: object, user: str) -> None:
@@ -175,11 +180,11 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-def _instead(value: object) -> str:
+def _instead(value: object, user: str) -> str:
     if is_array(value):
         return (
             "wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples; wf.data(x) if none do"
-        )
+        ) + "; a matrix to multiply by is wf.data(w, input=1)" * (user == "`@`")
     if isinstance(value, Dim):
         return "a dimension has a size and perhaps a label: write .size"
     if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from weft.arguments import excerpt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
@@ -369,29 +370,29 @@ class Tensor(Refusing):
         raise not_pickled(f"tensor `{self.label}`")
 
 
-def given(tensor: Tensor) -> Tensor:
+def given(x: Tensor) -> Tensor:
     """The tensor's stored value, read as it is: a routine that uses it does not compute it again."""
-    return Tensor(Stored(_checked(tensor).node))
+    return Tensor(Stored(_checked(x).node))
 
 
-def stop_gradient(tensor: Tensor) -> Tensor:
+def stop_gradient(x: Tensor) -> Tensor:
     """The same values, through which no gradient flows."""
-    return Tensor(_checked(tensor).operand)
+    return Tensor(_checked(x).operand)
 
 
-def require_grad(tensor: Tensor) -> Tensor:
+def require_grad(x: Tensor) -> Tensor:
     """The same values as a leaf that gradients are propagated to, for instance to differentiate by data."""
-    if _checked(tensor).node.definition is not None:
+    if _checked(x).node.definition is not None:
         raise WeftError(
-            f"`{tensor.label}` is computed from other tensors; require a gradient of what it is computed from",
+            f"`{x.label}` is computed from other tensors; require a gradient of what it is computed from",
             fix="apply wf.require_grad to data before using it",
         )
-    return Tensor(tensor.operand, differentiable=True)
+    return Tensor(x.operand, differentiable=True)
 
 
 def _checked(tensor: Tensor) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise WeftError(f"{tensor!r} is not a tensor", fix="wrap it: wf.data(…), wf.constant(…)")
+        raise WeftError(f"{excerpt(tensor)} is not a tensor", fix="wrap it: wf.data(…), wf.constant(…)")
     return tensor
 
 

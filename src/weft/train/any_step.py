@@ -61,7 +61,7 @@ def checked_settings(
     if count is None:
         count = counter("steps")
     if not (isinstance(count, StaticIndex) and count.counts):
-        raise WeftError(f"count= takes a counter, not {count!r}", fix='write count=wf.counter("n")')
+        raise WeftError(f"counter= takes a counter, not {count!r}", fix='write counter=wf.counter("n")')
     return StepSettings(
         checked_context(context, example),
         checked_call(loss_of, "loss_of", loss_fix),
@@ -98,7 +98,7 @@ class AnyStep(ABC):
 
     @abstractmethod
     def __call__(self, *arrays: npt.ArrayLike, **indices: int) -> Any:
-        """Take one step on a batch and return its loss, as it was before the step, and measures if there are any."""
+        """Take one step on a batch and return its loss, as it was before the step, and metrics if there are any."""
 
     @abstractmethod
     def prepare(self, *arrays: npt.ArrayLike) -> object:
@@ -126,16 +126,16 @@ class AnyStep(ABC):
         return WeftError(what, fix="show it one: step.prepare(x, y)")
 
     def _build(self, inputs: tuple[Tensor, ...], batch: str) -> BuiltLoss:
-        """The loss of a batch, measures and gradients; `batch` says which, if parameters are others than before.
+        """The loss of a batch, metrics and gradients; `batch` says which, if parameters are others than before.
 
         Whichever batch comes first, what is random is drawn by the same keys.
         """
         with self._draws.again(), training(step=self.count) as mode:
-            loss, measures = loss_and_measures(self._settings.loss_of(*inputs))
+            loss, metrics = loss_and_metrics(self._settings.loss_of(*inputs))
         update = grad_update(loss)
         if self._optimiser is not None and loss.params != self._params:
             raise other_parameters(loss.params, self._params, batch)
-        return BuiltLoss({LOSS: loss, **measures}, seq(update, mode.updates))
+        return BuiltLoss({LOSS: loss, **metrics}, seq(update, mode.updates))
 
     def _optimised(self, loss: Tensor) -> Code:
         """What the optimiser does, made of the first loss there is."""
@@ -149,22 +149,22 @@ class AnyStep(ABC):
 
 
 def told(values: Mapping[str, Array]) -> Any:
-    """What a step returns: the loss as a number, and with it measures by name, if there are any."""
+    """What a step returns: the loss as a number, and with it metrics by name, if there are any."""
     found = {name: float(value.item()) for name, value in values.items()}
     loss = found.pop(LOSS)
     return (loss, found) if found else loss
 
 
-def loss_and_measures(found: object) -> tuple[Tensor, dict[str, Tensor]]:
-    """What a function of a batch gave: a loss, or a loss and measures by name."""
-    loss, measures = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
-    if not isinstance(measures, Mapping) or not all(isinstance(name, str) for name in measures):
-        what = f"measures are tensors by name, not {measures!r}"
+def loss_and_metrics(found: object) -> tuple[Tensor, dict[str, Tensor]]:
+    """What a function of a batch gave: a loss, or a loss and metrics by name."""
+    loss, metrics = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
+    if not isinstance(metrics, Mapping) or not all(isinstance(name, str) for name in metrics):
+        what = f"metrics are tensors by name, not {metrics!r}"
         raise WeftError(what, fix='return (loss, {"accuracy": wf.train.accuracy(logits, y)})')
-    if LOSS in measures:
+    if LOSS in metrics:
         raise WeftError("a measure cannot be called `loss`: the loss is", fix="call it something else")
-    fix = "return one number, wf.mean(…), or that and measures by name"
+    fix = "return one number, wf.mean(…), or that and metrics by name"
     return (
         checked_tensor(loss, "the loss", fix),
-        {name: checked_tensor(value, f"measure `{name}`", fix) for name, value in measures.items()},
+        {name: checked_tensor(value, f"metric `{name}`", fix) for name, value in metrics.items()},
     )

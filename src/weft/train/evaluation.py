@@ -27,15 +27,15 @@ from weft.train.kinds import BatchPlan, ByKind, checked_call, checked_tensor
 from weft.train.tally import Tally
 
 #: A number of a batch, from what the model gives and what it should give.
-Measure: TypeAlias = Callable[..., Any]
-Measures: TypeAlias = Mapping[str, Measure]
+Metric: TypeAlias = Callable[..., Any]
+Metrics: TypeAlias = Mapping[str, Metric]
 
 _ALL = "...|... => 0"
 #: A number for each example of both, and no more.
 _ONE_EACH = parse_spec("...|one, ; ...|one => ...|one")
 
 
-def accuracy(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> Tensor:
+def accuracy(logits: Tensor, ids: Tensor, *, ignore_index: int | None = None) -> Tensor:
     """The share of examples whose largest output is that of their label: a measure.
 
     Examples whose label is `ignore_index` do not count; any other that names no output is refused when it is met.
@@ -44,15 +44,15 @@ def accuracy(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None)
     >>> wf.Context("interp")[wf.train.accuracy(logits, labels)].item()
     0.5
     """
-    _check_several(logits, labels)
-    found, ids = argmax(logits), whole_ids(labels, "accuracy")
+    _check_several(logits, ids)
+    found, ids = argmax(logits), whole_ids(ids, "accuracy")
     named = named_classes(ids, group_size(found, Groups.plain(OUTPUT_ROW, "accuracy")), ignore_index, "accuracy")
     try:
         reads = list(zip(_ONE_EACH.operands, (found, ids), strict=True))
         right = related("right", partial(call, "eq"), reads, _ONE_EACH.result, sizes={"one": 1}, watched=[named])
     except ShapeError:
-        what = f"accuracy compares the class of each example with its id, and `{labels.label}` is {labels.shape}"
-        fix = f"give one id for each example, wf.data(ids, batch=1); of one-hot labels it is wf.argmax({labels.label})"
+        what = f"accuracy compares the class of each example with its id, and `{ids.label}` is {ids.shape}"
+        fix = f"give one id for each example, wf.data(ids, batch=1); of one-hot labels it is wf.argmax({ids.label})"
         raise ShapeError(what, notes=[f"{logits.label} is {logits.shape}"], fix=fix) from None
     if ignore_index is None:
         return mean(right, _ALL, label="accuracy")
@@ -76,22 +76,22 @@ def _check_several(logits: Tensor, labels: Tensor) -> None:
 def evaluate(
     model: Callable[..., Any] | None,
     data: Any,
-    measures: Measures | Measure | None = None,
+    metrics: Metrics | Metric | None = None,
     *,
     batch_size: int | None = None,
     batch_axes: int = 1,
     context: Context | None = None,
     options: CompileOptions | None = None,
 ) -> dict[str, float]:
-    """The means of measures over data, by name: each is a function like a loss, `measure(model(x), y)`.
+    """The means of metrics over data, by name: each is a function like a loss, `metric(model(x), y)`.
 
-    Nothing is dropped and nothing learned. Without `model`, measures are functions of the batch. `context` is the one
+    Nothing is dropped and nothing learned. Without `model`, metrics are functions of the batch. `context` is the one
     that holds the parameters, if not given; `batch_axes` and `options` as in `wf.train.fit`.
 
     >>> wf.train.evaluate(lambda x: 2.0 * x, (np.ones(4), np.ones(4)), lambda y, t: wf.mean(y - t, "...|... => 0"))
     {'loss': 1.0}
     """
-    wanted = checked_measures({"accuracy": accuracy} if measures is None else measures)
+    wanted = checked_metrics({"accuracy": accuracy} if metrics is None else metrics)
     feed = feed_of(data, batch_size, shuffle=False, seed=0)
     found = ByKind(context, measured_by(model, wanted), batch_axes, options=options)
     return means_over(found, feed.epoch(0, 0))
@@ -125,22 +125,22 @@ def predict(
     return np.concatenate([outputs(batch)["output"] for batch in batches])
 
 
-def checked_measures(given: object) -> dict[str, Measure]:
-    """Measures by name."""
+def checked_metrics(given: object) -> dict[str, Metric]:
+    """Metrics by name."""
     if callable(given):
         return {"loss": given}
     if not isinstance(given, Mapping) or not given:
-        what = f"measures are functions by name, not {given!r}"
+        what = f"metrics are functions by name, not {given!r}"
         raise WeftError(what, fix='write {"accuracy": wf.train.accuracy}')
     for name, one in given.items():
         if not isinstance(name, str):
             raise WeftError(f"a measure is called by a text, not {name!r}", fix='write {"accuracy": wf.train.accuracy}')
-        checked_call(one, f"measure `{name}`", "a measure is a function like a loss: measure(model(x), y)")
+        checked_call(one, f"metric `{name}`", "a metric is a function like a loss: metric(model(x), y)")
     return dict(given)
 
 
 def outcome(model: Callable[..., Any] | None, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """What losses and measures are given: what the model makes of a batch and what it should, or the batch."""
+    """What losses and metrics are given: what the model makes of a batch and what it should, or the batch."""
     if model is None:
         return tuple(inputs)
     *given, target = inputs
@@ -151,15 +151,13 @@ def outcome(model: Callable[..., Any] | None, inputs: Sequence[Tensor]) -> tuple
     return model(*given), target
 
 
-def measured_by(model: Callable[..., Any] | None, measures: Measures) -> Callable[[tuple[Tensor, ...]], BatchPlan]:
-    """What to compute of a batch for measures."""
+def measured_by(model: Callable[..., Any] | None, metrics: Metrics) -> Callable[[tuple[Tensor, ...]], BatchPlan]:
+    """What to compute of a batch for metrics."""
 
     def plan(inputs: tuple[Tensor, ...]) -> BatchPlan:
         given = outcome(model, inputs)
         told = "a measure returns one number, wf.mean(…)"
-        return BatchPlan(
-            {name: checked_tensor(one(*given), f"measure `{name}`", told) for name, one in measures.items()}
-        )
+        return BatchPlan({name: checked_tensor(one(*given), f"metric `{name}`", told) for name, one in metrics.items()})
 
     return plan
 

@@ -16,7 +16,7 @@ from weft.train.shards import checked_batch
 
 #: How many examples a batch has if nothing is said.
 BATCH_SIZE = 32
-_FIX = "give arrays (x, y), wf.data.batches(x, y, size=32), or a function that gives the batches of an epoch"
+_FIX = "give arrays (x, y), wf.data.batches(x, y, batch_size=32), or a function that gives the batches of an epoch"
 
 
 class Feed:
@@ -44,7 +44,7 @@ def feed_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int) -> F
     """Data as batches; arrays are cut into batches here, everything else gives its own."""
     if _arrays(data) is not None:
         size = checked_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
-        data, batch_size = batches(*_arrays(data) or (), size=size, shuffle=shuffle, seed=seed), None
+        data, batch_size = batches(*_arrays(data) or (), batch_size=size, shuffle=shuffle, seed=seed), None
     if batch_size is not None:
         what = "batch_size= cuts arrays into batches, and this data gives batches of its own"
         raise WeftError(what, fix="leave it out, or give arrays")

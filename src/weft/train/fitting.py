@@ -20,7 +20,7 @@ from weft.schedule import CompileOptions
 from weft.tensor.tensor import Tensor
 from weft.train.account import Account
 from weft.train.any_step import AnyStep, checked_settings
-from weft.train.evaluation import Measures, checked_measures, means_over, measured_by, outcome
+from weft.train.evaluation import Metrics, checked_metrics, means_over, measured_by, outcome
 from weft.train.feed import Feed, feed_of
 from weft.train.history import EpochRecord, History, Stopped
 from weft.train.interrupt import asked_to_stop
@@ -46,7 +46,7 @@ def fit(
     shuffle: bool = True,
     seed: int = 0,
     validation: Any = None,
-    metrics: Measures | None = None,
+    metrics: Metrics | None = None,
     early_stopping: int | None = None,
     keep_best: bool = False,
     callbacks: Iterable[Callback] = (),
@@ -82,7 +82,7 @@ def fit(
     >>> history.context[w].round(2).tolist()
     [3.0]
     """
-    seed, wanted = checked_seed(seed), {} if metrics in (None, {}) else checked_measures(metrics)
+    seed, wanted = checked_seed(seed), {} if metrics in (None, {}) else checked_metrics(metrics)
     if model is not None:
         checked_call(model, "a model", "write wf.train.fit(model, loss, (x, y)), or None for a loss of the batch")
     checked_call(loss, "loss", "write wf.train.fit(model, loss, (x, y)), with loss(model(x), y) one number")
@@ -198,8 +198,8 @@ class _TrainingRun:
 
     def _step(self, batch: list[Any]) -> dict[str, float]:
         found = self.step(*batch)
-        loss, measures = found if isinstance(found, tuple) else (found, {})
-        return {"loss": loss, **measures}
+        loss, metrics = found if isinstance(found, tuple) else (found, {})
+        return {"loss": loss, **metrics}
 
     def _close(self) -> EpochRecord:
         """What there is to do after an epoch."""

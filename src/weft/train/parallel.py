@@ -68,7 +68,7 @@ def data_parallel(
     reduction: Literal["mean", "sum"] = "mean",
     *,
     bindings: Sequence[StaticIndex] = (),
-    count: StaticIndex | None = None,
+    counter: StaticIndex | None = None,
     batch_axes: int = 1,
     options: CompileOptions | None = None,
 ) -> DataParallel:
@@ -76,15 +76,15 @@ def data_parallel(
 
     `loss_of` builds the loss from a data tensor for each array, whose first axis is a batch axis. It is called once for
     each length of a shard, so parameters are made outside it. With `reduction="mean"` the loss is a mean over examples,
-    and each device counts by its share of them; with "sum" it is a sum. It may return measures too, as for
+    and each device counts by its share of them; with "sum" it is a sum. It may return metrics too, as for
     `wf.train.step`, which are means over examples. `optimise` builds an optimiser's code from the loss.
-    `count`, `batch_axes` and `options` are those of `wf.train.step`, and so is what `ctx.state(step)` has.
+    `counter`, `batch_axes` and `options` are those of `wf.train.step`, and so is what `ctx.state(step)` has.
     Layers are applied to be trained: what they drop is drawn anew in each step. What is random differs from shard to
     shard: shard i draws under the seed plus i. What lasts is device 0's, the running statistics of layers too: those of
     its shards.
     """
     example = "wf.train.data_parallel(wf.Context(devices=2), …)"
-    settings = checked_settings(context, loss_of, optimise, reduction, count, batch_axes, options, example=example)
+    settings = checked_settings(context, loss_of, optimise, reduction, counter, batch_axes, options, example=example)
     given = [bindings] if isinstance(bindings, StaticIndex) else bindings
     if not isinstance(given, list | tuple) or not all(isinstance(one, StaticIndex) for one in given):
         what = f"bindings= takes static indices, not {bindings!r}"
@@ -108,7 +108,7 @@ class DataParallel(AnyStep):
         self._sent: dict[tuple[int, Tensor], tuple[object, object]] = {}
 
     def __call__(self, *arrays: npt.ArrayLike, **indices: int) -> Any:
-        """Take one step on a batch and return its loss, as it was before the step, and measures if there are any."""
+        """Take one step on a batch and return its loss, as it was before the step, and metrics if there are any."""
         batch = checked_batch(arrays)
         devices, count = self.context.devices, len(batch[0])
         pieces, shards = self._divided(batch)
@@ -198,7 +198,7 @@ class DataParallel(AnyStep):
         """Refuse what is not one number, before anything has run."""
         for name, value in built.values.items():
             if value.dims.count != 1:
-                told = "the loss" if name == LOSS else f"measure `{name}`,"
+                told = "the loss" if name == LOSS else f"metric `{name}`,"
                 what = f"{told} `{value.label}` is not one number: its shape is {value.dims}"
                 mean = name != LOSS or self._settings.weighted
                 raise WeftError(what, fix=f'reduce it: wf.{"mean" if mean else "sum"}({name}, "...|... => 0")')
@@ -222,7 +222,7 @@ class DataParallel(AnyStep):
 
 
 def _totals(built: BuiltLoss) -> dict[str, Tensor]:
-    """What adds up the loss and measures of shards."""
+    """What adds up the loss and metrics of shards."""
     return {name: node(f"total_{name}", dtype=value.dtype) for name, value in built.values.items()}
 
 
@@ -234,7 +234,7 @@ def _weigh(
     share: Tensor,
     weighted: Tensor | None,
 ) -> None:
-    """Count measures by the device's share of the examples, and the loss and gradients if it is a mean."""
+    """Count metrics by the device's share of the examples, and the loss and gradients if it is a mean."""
     for name, value in values.items():
         weight = weighted if name == LOSS else share
         totals[name][:] = value if weight is None else weight * value

@@ -24,16 +24,16 @@ def step(
     optimise: Callable[[Tensor], Code],
     reduction: Literal["mean", "sum"] = "mean",
     *,
-    count: StaticIndex | None = None,
+    counter: StaticIndex | None = None,
     batch_axes: int = 1,
     options: CompileOptions | None = None,
 ) -> TrainStep:
     """A training step: `step(x, y)` takes arrays, whose first axes count examples, and returns the loss before it.
 
     `loss_of` builds the loss from a tensor for each array, applied to be trained: what layers drop is drawn anew in
-    each step, and their statistics run. It may return measures too, `(loss, {"accuracy": …})`; the step then returns
-    `(loss, measures)`. `optimise` builds an optimiser's code from the loss. Parameters are made outside. Any number of
-    examples will do; of sequences, whose second axis is a batch axis too, say `batch_axes=2`. `count` is the counter
+    each step, and their statistics run. It may return metrics too, `(loss, {"accuracy": …})`; the step then returns
+    `(loss, metrics)`. `optimise` builds an optimiser's code from the loss. Parameters are made outside. Any number of
+    examples will do; of sequences, whose second axis is a batch axis too, say `batch_axes=2`. `counter` is the one
     that tells steps apart, `wf.counter("steps")` if not given; `options` are those of `wf.config` if not given.
     `reduction` says what the loss is over its examples; one device does the same with either, several do not
     (`wf.train.data_parallel`).
@@ -43,7 +43,7 @@ def step(
     >>> step(np.array([1.0, 3.0])), ctx[w].tolist()
     (5.0, [2.0])
     """
-    return TrainStep(checked_settings(context, loss_of, optimise, reduction, count, batch_axes, options))
+    return TrainStep(checked_settings(context, loss_of, optimise, reduction, counter, batch_axes, options))
 
 
 @public_methods
@@ -56,7 +56,7 @@ class TrainStep(AnyStep):
         self._by_kind = ByKind(settings.context, self._plan, settings.batch_axes, names, settings.options)
 
     def __call__(self, *arrays: npt.ArrayLike, **indices: int) -> Any:
-        """Take one step on a batch and return its loss, as it was before the step, and measures if there are any."""
+        """Take one step on a batch and return its loss, as it was before the step, and metrics if there are any."""
         return told(self._by_kind(checked_batch(arrays), indices))
 
     def prepare(self, *arrays: npt.ArrayLike) -> Function:
