@@ -193,10 +193,10 @@ class Tile(Worded):
     so many tiles are looked through at once for terms that are not numbers, and the columns of each panel: extrema of
     others are quicker. `interleaved`: so many of the last sum lie side by side for each row and column, in words of 32
     bits that are filled up with zeros, and their products are added up in one step (`interleaving.py`). `unroll` writes
-    out the last sum. As many of the last loops on the left, on the right and of the
-    sums run as one as `collapse` says. What follows the sums runs along the columns, or the rows, of a tile, on vectors
-    if `vector` says so. Threads share the iterations of the outermost loop over "columns" or over "rows", panels or
-    tiles where there is but one such loop, if `shared` says which: each claims `chunk` at a time.
+    out the last sum. As many of the last loops on the left, on the right and of the sums run as one as `collapse` says.
+    What follows the sums runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share
+    the iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such
+    loop, if `shared` says which: each claims `chunk` at a time.
     """
 
     words: ClassVar[str] = (

@@ -152,7 +152,7 @@ class Tiles:
         rows, columns, sums = self.rows.size, self.columns.size, points(self.parts.sums)
         numbers = {"lanes": self.tile.lanes, **self._named}
         return [
-            f"/* A product of {rows} rows, {columns} columns and {sums} sums. */",
+            f"/* A product of {rows} rows, {columns} columns and {sums} {'words' if self.words else 'sums'}. */",
             f"enum {{ {', '.join(f'{self.name}_{name} = {number}' for name, number in numbers.items())} }};",
         ]
 

@@ -91,7 +91,7 @@ def _same_way(one: Product, other: Product) -> bool:
     """Do two products differ in nothing but the shape of their tiles and what is shared?"""
     assert one.tile is not None
     assert other.tile is not None
-    kind = {name: getattr(other.tile, name) for name in ("dot", "panel", "strips", "collapse")}
+    kind = {name: getattr(other.tile, name) for name in ("dot", "panel", "strips", "interleaved", "collapse")}
     return replace(one, tile=None) == replace(other, tile=None) and one.tile == replace(one.tile, **kind)
 
 
