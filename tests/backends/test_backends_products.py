@@ -116,6 +116,51 @@ def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) ->
     agrees(backend, BLOCKS)
 
 
+TOGETHER = """
+a: float32[7, 13, 5]
+b: float32[7, 5, {columns}]
+c: float32[13, {columns}]
+product of left i; right j; sums k, l in tiles of {rows} rows by 2 vectors of 16, {panels}, then along columns:
+    for i in range(13):
+        for j in range({columns}):
+            t: float32 = c[i, j]
+            for k in range(7):
+                for l in range(5):
+                    t = t + (a[k, i, l] * b[k, l, j])
+            c[i, j] = t * 2
+"""
+
+
+@pytest.mark.parametrize("columns", [160, 37, 133])
+@pytest.mark.parametrize(
+    "panels",
+    [
+        "copied panels, 3 at once",
+        "copied panels of 2, 2 at once, groups of 1 tile by 3 panels, parts of 9 by 2",
+        "copied panels, 2 at once, copied strips of rows by 2, groups of 3 tiles by 3 panels",
+    ],
+)
+def test_panels_are_packed_together(backend: Cc, panels: str, columns: int) -> None:
+    """The last ones are fewer, and the last of them is narrower."""
+    agrees(backend, TOGETHER.format(panels=panels, columns=columns, rows=5))
+
+
+@pytest.mark.parametrize("columns", [160, 37])
+def test_panels_that_are_packed_together_are_shared(backend: Cc, columns: int) -> None:
+    """By threads, each of which packs those that it claims, fewer at the end."""
+    panels = "copied panels, 3 at once"
+    text = TOGETHER.format(panels=panels, columns=columns, rows=13)
+    agrees(backend, text.replace("then along columns:", "then along columns, columns on threads by 2:"))
+
+
+@pytest.mark.parametrize(("rows", "vectors"), [(1, 16), (2, 10), (3, 8), (4, 6), (13, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tiles_are_as_wide_as_registers_hold(backend: Cc, rows: int, vectors: int, dtype: str) -> None:
+    text = TOGETHER.format(panels="", columns=333, rows=rows).replace("of 16, ,", "of 16,")
+    text = text.replace("2 vectors", f"{vectors} vectors").replace("of 1 rows", "of 1 row")
+    agrees(backend, text.replace("float32", dtype).replace("of 16", "of 16" if dtype == "float32" else "of 8"))
+
+
 #: Results whose rows lie side by side; panels of columns in which all sums, some or the last one follow each other.
 ALONG_ROWS = """
 a: float32[7, 21, 5]

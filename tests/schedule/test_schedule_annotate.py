@@ -151,24 +151,25 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
     """A product with a tile drawn for it, if that is legal."""
     pick = st.sampled_from
     dtype = next(one.local.dtype for one in everything(staged.body) if isinstance(one, Let))
-    strips = draw(pick(["", "copied", "transposed"]))
+    strips, panel = (draw(pick(["", "copied", "transposed"])) for _ in range(2))
+    block, group = draw(pick([0, 0, 1, 7])), draw(pick([0, 1, 3]))
     tile = Tile(
         draw(pick([1, 3, 8])),
         draw(pick([1, 2, 4])),
         draw(pick([16, 32, 64])) // numpy_type(dtype).itemsize,
         draw(st.booleans()),
         draw(pick([(), (5,), (46, 16), (3, 2)])),
-        draw(pick(["", "copied", "transposed"])),
-        draw(pick([0, 0, 1, 7])),
+        panel,
+        block,
         draw(st.booleans()),
         draw(pick(["rows", "columns"])),
         draw(st.booleans()),
         strips=strips,
         packed=draw(pick([1, 3])) if strips else 1,
-        group=draw(pick([0, 1, 3])),
-        panels=draw(pick([1, 3])),
+        group=group,
+        panels=draw(pick([1, 3])) if group and (strips or block) else 1,
         looks=draw(pick([0, 1, 3])),
-        at_once=draw(pick([1, 1, 2, 3])),
+        at_once=draw(pick([1, 2, 3])) if panel == "copied" else 1,
     )
     found = replace(staged, what=replace(staged.what, tile=tile))
     return staged if unfit(found) else found
