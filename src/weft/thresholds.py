@@ -20,11 +20,11 @@ class Thresholds:
     `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed,
     `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles` tiles
     share it before the next block of sums; of several loops over rows, all rows do if they are no more than
-    `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once. Of
-    contractions whose results meet at the same cells `joint_sums` run as one at most (1: none), each for `joint_tiles`
-    tiles of rows before the next. From `look_rows` rows on a tile looks first whether all terms of an extremum are
-    numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows, columns and sums has work for tiles
-    in every iteration of a loop around it.
+    `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once; those
+    that are copied before, all for `copied_sums` sums at once. Of contractions whose results meet at the same cells
+    `joint_sums` run as one at most (1: none), each for `joint_tiles` tiles of rows before the next. From `look_rows`
+    rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A
+    contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
     shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
@@ -71,6 +71,7 @@ class Thresholds:
     group_panels: int = 8
     packed_strips: int = 8
     panels_at_once: int = 4
+    copied_sums: int = 64
     joint_sums: int = 4
     joint_tiles: int = 16
     look_rows: int = 5

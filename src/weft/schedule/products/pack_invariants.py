@@ -56,9 +56,7 @@ from weft.loops.walk import (
 from weft.ops import Scalar
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
-
-#: For so many sums rows are copied, all of them, before the next: as many lines of each as the second cache holds.
-_SUMS_AT_ONCE = 64
+from weft.thresholds import Thresholds
 
 
 def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
@@ -113,18 +111,18 @@ def _with_rows_copied(staged: Staged, names: BlockNames, options: CompileOptions
     rest = parts.left[:-1]
     parts, tiles = _split(parts, rows, tile.rows, names.fresh(rows[0]))
     copy, product = _laid_out(parts, 0, [*rest, tiles, *parts.sums, (rows[0], tile.rows)], names)
-    return _several_tiles_at_once(copy, len(rest), thresholds.packed_strips, names), product
+    return _several_tiles_at_once(copy, len(rest), thresholds, names), product
 
 
-def _several_tiles_at_once(copy: Stmt, depth: int, most: int, names: BlockNames) -> Stmt:
+def _several_tiles_at_once(copy: Stmt, depth: int, thresholds: Thresholds, names: BlockNames) -> Stmt:
     """A copy whose loop over tiles, so deep inside, does some of them at each sum: what they read lies side by side.
 
     All tiles are done for some sums before the next, so that the lines that one has read in part are near to others.
     """
     loops, body = perfect((copy,))
     (name, size), (summed, sums) = loops[depth : depth + 2]
-    at_once, some = _divisor(size, most), _divisor(sums, _SUMS_AT_ONCE)
-    some = some if 4 * some >= _SUMS_AT_ONCE else sums  # fewer are not worth a loop of their own
+    at_once, some = _divisor(size, thresholds.packed_strips), _divisor(sums, thresholds.copied_sums)
+    some = some if 4 * some >= thresholds.copied_sums else sums  # fewer are not worth a loop of their own
     inner, outer = (names.fresh(name), at_once), (names.fresh(summed), sums // some)
     blocks = [outer] if some < sums else []
     order = [*loops[:depth], *blocks, (name, size // at_once), (summed, some), *loops[depth + 2 : -1], inner, loops[-1]]
