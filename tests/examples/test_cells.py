@@ -39,7 +39,7 @@ def lstm_cell(x: wf.Tensor, h: wf.Tensor, c: wf.Tensor, *, size: int) -> tuple[w
 
 @wf.op
 def lstm(xs: list[wf.Tensor], state: State, *, size: int) -> dict[str, Any]:
-    cell, outputs = lstm_cell(hid_dim=size, label="cell"), []
+    cell, outputs = lstm_cell(size=size, label="cell"), []
     for x in xs:
         state = State(*cell(x, **state._asdict()))
         outputs.append(state.h)
@@ -156,7 +156,7 @@ def data(rng: np.random.Generator, *shape: int, batch: int) -> tuple[wf.Tensor, 
 def test_an_lstm(backend: str) -> None:
     rng = np.random.default_rng(0)
     xs, (h0, h), (c0, c) = rng.normal(size=(BATCH, STEPS, INPUTS)), *(data(rng, BATCH, HIDDEN, batch=1) for _ in "hc")
-    layer = lstm(hid_dim=HIDDEN)
+    layer = lstm(size=HIDDEN)
     made = layer([wf.data(xs[:, t], batch=1) for t in range(STEPS)], State(h0, c0))
     assert [one.label for one in (*made["outputs"][:1], *made["last"])] == ["lstm.cell.h", "lstm.cell.h", "lstm.cell.c"]
     assert made["last"].h is made["outputs"][-1]
@@ -169,7 +169,7 @@ def test_an_lstm(backend: str) -> None:
 def test_a_gru_cell(backend: str) -> None:
     rng = np.random.default_rng(0)
     (x, xs), (h, hs) = data(rng, BATCH, INPUTS, batch=1), data(rng, BATCH, HIDDEN, batch=1)
-    layer = gru_cell(hid_dim=HIDDEN, label="gru")
+    layer = gru_cell(size=HIDDEN, label="gru")
     made = layer(x, h=h)
     assert {key: one.label for key, one in made.items()} == {"h": "gru.h", "reset": "gru.reset"}
     check(layer, list(made.values()), lambda p: numpy_gru(p, xs, hs), backend)
