@@ -161,7 +161,7 @@ def _comprehension(rng: np.random.Generator, label: str, sizes: tuple[int, int, 
 
 def _scan(rng: np.random.Generator, label: str, sizes: tuple[int, int, int]) -> Block:
     kind = {"rnn": wf.nn.rnn, "gru": wf.nn.gru, "lstm": wf.nn.lstm}[str(rng.choice(["rnn", "gru", "lstm"]))]
-    layer = kind(size=sizes[2], label=label)
+    layer = kind(hid_dim=sizes[2], label=label)
     return lambda x: layer(x)[0]
 
 
