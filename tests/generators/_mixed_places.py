@@ -187,7 +187,7 @@ def _scatter(d: Drawing) -> Value | None:
     v = d.axis(size)
     at = int(d.rng.integers(0, len(inner) + 1))
     kept = inner[:at] + v + inner[at:]
-    accum = d.pick(["+", "+", "+", "max", "min"])
+    accum = d.pick(["+", "+", "max", "min"]) if d.size(union) < 200 else "+"  # others' gradients are quadratic
     if d.size(kept) > d.largest:
         return None
     rows, outside = d.rows(kept), d.pick(["clip", "skip"])
