@@ -44,8 +44,8 @@ def _drawn(rng: np.random.Generator) -> Drawing:
     if d.chance(0.3):
         d.sizes[axes[-1]] = d.sizes[axes[0]]
     if d.chance(0.25):
-        d.sizes[axes[0]] = int(rng.integers(64, 700))
-        d.largest, d.loops = 40_000, 2_000_000
+        d.sizes[axes[0]] = int(rng.integers(64, 200))
+        d.largest, d.loops = 6_000, 120_000
     for _ in range(int(rng.integers(1, 4))):
         own = d.some(axes, least=1)
         while d.size(own) > d.largest:
