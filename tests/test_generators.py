@@ -25,6 +25,7 @@ DRAWS, FEW = (
         "lengths": 5,
         "plain": 5,
         "models": 2,
+        "mixtures": 4,
         "attention": 3,
         "training": 3,
         "curvature": 3,
