@@ -7,6 +7,9 @@ import subprocess
 from pathlib import Path
 
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)")
+#: What waits for the launches that one depends on.
+WAIT = "ACQBULK"
+_MEMORY = re.compile(r"LD\b|LDG|LDE|ST\b|STG|ATOM|RED\b|UTMALDG|UBLKCP|BLK")
 
 
 def instructions(cubin: bytes, folder: Path) -> list[str]:
@@ -18,3 +21,8 @@ def instructions(cubin: bytes, folder: Path) -> list[str]:
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
     done = subprocess.run([tool, "-c", file], capture_output=True, text=True, check=True)
     return _INSTRUCTION.findall(done.stdout)
+
+
+def waits_first(found: list[str]) -> bool:
+    """Does a function wait for others before it touches memory?"""
+    return WAIT in found and not any(_MEMORY.match(one) for one in found[: found.index(WAIT)])

@@ -7,6 +7,7 @@
 #define __global__
 #define __launch_bounds__(threads)
 #define __syncthreads() weft_wait()
+#define weft_await()
 
 struct weft_index { unsigned x; };
 static weft_index threadIdx, blockIdx, blockDim;

@@ -316,6 +316,28 @@ def test_streams_and_devices(gpu: StandIn) -> None:
     assert (one[w].tolist(), two[w].tolist()) == ([1.0, 4.0, 7.0], [1.0, 5.0, 9.0])
 
 
+@pytest.mark.parametrize(
+    ("architecture", "kernels", "early"),
+    [((8, 0), 3, False), ((9, 0), 3, True), ((10, 0), 32, True), ((9, 0), 33, False)],
+)
+def test_kernels_that_wait_by_themselves_are_launched_while_others_run(
+    architecture: tuple[int, int], kernels: int, early: bool
+) -> None:
+    """An edge of a graph of few kernels is programmatic where these wait; results are the same."""
+    gpu = StandIn(architecture=architecture)
+    y = x = wf.data(np.arange(3, dtype=np.float32), label="x")
+    for _ in range(kernels):
+        y = y + x
+    y, ctx = y.named("y"), wf.Context(gpu.backend())
+    with wf.config.using(optimise=False):
+        step = ctx.compile(y.forward, keep=[y])
+    assert len(step.kernels) == kernels
+    step()
+    assert ctx[y].tolist() == [0, kernels + 1, 2 * (kernels + 1)]
+    said = [one for one in gpu.calls() if one.startswith("programmatic")]
+    assert said == [f"programmatic {(kernels - 1) * early}"]
+
+
 def test_a_graph_goes_when_its_routine_does(gpu: StandIn) -> None:
     ctx, w, x = doubling(gpu)
     step = ctx.compile((w * x).forward)

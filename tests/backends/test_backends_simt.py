@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
+from backends.machine_code import WAIT, instructions, waits_first
 from backends.simt_host import Launches, OnHost
 from comprehension.corpus import CORPUS, Entry
 from comprehension.running import assert_near, definition, seeds_of, several
@@ -209,6 +210,14 @@ def test_every_text_compiles(architecture: str) -> None:
     assert [one.entry for one in made] == [one.entry for one in wanted]
     assert all(one.cubin.startswith(b"\x7fELF") and one.entry.encode() in one.cubin for one in made)
     assert [(one.programs, one.threads) for one in made] == [(one.programs, 32 * one.warps) for one in wanted]
+
+
+def test_threads_wait_for_other_launches_before_they_touch_memory(tmp_path: Path) -> None:
+    pytest.importorskip("triton")  # the disassembler is Triton's
+    for name in PROGRAMS:
+        for source in sources(kernels_of(name, True), name):
+            assert waits_first(instructions(nvrtc.compile_cuda(source, "sm_90").cubin, tmp_path))
+            assert WAIT not in instructions(nvrtc.compile_cuda(source, "sm_80").cubin, tmp_path)
 
 
 def test_every_operation_compiles() -> None:

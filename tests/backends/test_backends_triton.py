@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import weft as wf
-from backends.machine_code import instructions
+from backends.machine_code import WAIT, instructions, waits_first
 from backends.on_grid import OnGrid
 from backends.triton_interpreted import is_triton, source_of
 from weft.affine import Affine
@@ -216,6 +216,16 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_it_compiles(architecture: str, compiled: str) -> None:
     assert architecture in compiled
+
+
+@pytest.mark.parametrize("name", ["chain", "narrow_product", "mapped_product", "attention", "scatter", "softmax"])
+def test_programs_wait_for_other_launches_before_they_touch_memory(name: str, tmp_path: Path) -> None:
+    from weft.backends.cuda.triton_build import compile_triton
+
+    for source in sources(PROGRAMS[name](), GPUS.get(name)):
+        assert waits_first(instructions(compile_triton(source, "sm_90").cubin, tmp_path))
+    (source, *_) = sources(PROGRAMS["chain"]())
+    assert WAIT not in instructions(compile_triton(source, "sm_80").cubin, tmp_path), "there launches wait"
 
 
 @pytest.mark.parametrize("products", ["float32", "tf32"])

@@ -309,12 +309,7 @@ int cuGraphCreate(void **made, unsigned flags) { return *made = calloc(1, sizeof
 
 int cuGraphAddKernelNode_v2(void **made, graph *to, void **after, size_t count, const kernel_node *with)
 {
-    if (to->count == 256 || with->extra || with->kernel || with->context) return INVALID_VALUE;
-    for (size_t at = 0; at < count; at++) {
-        const ptrdiff_t before = (node *)after[at] - to->nodes;
-        if (before < 0 || before >= to->count) return INVALID_VALUE;
-        to->waits[to->count][before] = true;
-    }
+    if (to->count == 256 || with->extra || with->kernel || with->context || after || count) return INVALID_VALUE;
     if (with->shared > (with->of->shared ? with->of->shared : 49152)) return INVALID_VALUE;
     CURRENT(with->of->device);
     node *new = &to->nodes[to->count++];
@@ -322,6 +317,21 @@ int cuGraphAddKernelNode_v2(void **made, graph *to, void **after, size_t count, 
     if (with->grid[1] != 1 || with->grid[2] != 1 || with->block[1] != 1 || with->block[2] != 1) return INVALID_VALUE;
     for (int at = 0; at < with->of->parameters; at++) new->values[at] = *(void **)with->parameters[at];
     return *made = new, OK;
+}
+
+typedef struct { unsigned char from_port, to_port, type, reserved[5]; } edge;
+
+/* Programmatic edges are there for kernels of Hopper's and later, and go from the port that is for them. */
+int cuGraphAddDependencies_v2(graph *to, void **from, void **after, const edge *kinds, size_t count)
+{
+    size_t programmatic = 0;
+    for (size_t at = 0; at < count; at++) {
+        const ptrdiff_t first = (node *)from[at] - to->nodes, second = (node *)after[at] - to->nodes;
+        if (first < 0 || first >= to->count || second < 0 || second >= to->count || to->waits[second][first]) return INVALID_VALUE;
+        if (kinds[at].to_port || kinds[at].type > 1 || kinds[at].from_port != kinds[at].type || (kinds[at].type && major < 9)) return INVALID_VALUE;
+        to->waits[second][first] = true, programmatic += kinds[at].type;
+    }
+    return note("programmatic", programmatic), OK;
 }
 
 int cuGraphInstantiateWithFlags(void **made, const graph *of, uint64_t flags)

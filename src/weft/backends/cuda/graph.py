@@ -1,6 +1,8 @@
 """A list of calls as one CUDA graph: its pointers are fixed when it is bound to memory, and a run is a single launch.
 
-Kernels wait for those whose bytes they touch (`order.py`): others run at the same time.
+Kernels wait for those whose bytes they touch (`order.py`): others run at the same time. They wait by themselves where
+the GPU can (`waits_in_kernels`): in a graph of few, each is launched while those before it still run, which hides what
+launching takes.
 
 Static indices are values in device memory. Other values than in the last run are copied there first, from memory that
 the GPU reads by itself; the graph stays as it is.
@@ -13,17 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice
+from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice, architecture
 from weft.backends.cuda.gpu_memory import GpuBlock
-from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
+from weft.backends.cuda.libcuda import GraphEdge, Handle, KernelNode, int64s
 from weft.backends.cuda.order import TouchedBytes, waits
-from weft.backends.cuda.source import Launch
+from weft.backends.cuda.source import Launch, waits_in_kernels
 from weft.backends.cuda.tensor_map_parameters import MapParameters, encoded
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
 _WORD = 8
 #: So many kernels run at the same time at most: few fill a GPU, and a graph in which many wait for nothing begins late.
 _AT_ONCE = 16
+#: Kernels are launched while those before them run in graphs of so many at most: larger ones took longer by that.
+_LAUNCHED_EARLY = 32
 #: Values on their way to the GPU have so many bytes, and room for so many runs at least.
 _SLOT_BYTES, _FEWEST = 1 << 16, 4
 
@@ -46,7 +50,9 @@ class Graph:
         gpu = _gpu_of(list(blocks.values())) or self._gpu(0)
         given = _Given.of(gpu, self.calls)
         with gpu.lock, gpu.current:
-            run = _instantiated(gpu, self._nodes(gpu, blocks, given), waits(self._touched(blocks), _AT_ONCE))
+            nodes, few = self._nodes(gpu, blocks, given), len(self.calls) <= _LAUNCHED_EARLY
+            early = few and waits_in_kernels(architecture(gpu.driver, gpu.index))
+            run = _instantiated(gpu, nodes, waits(self._touched(blocks), _AT_ONCE), early)
         gpu.released(run, partial(_destroy, gpu, run.handle))
         launch = run.launcher(gpu, (blocks, given))
         return partial(given.run, launch) if given.names else launch
@@ -190,15 +196,17 @@ def _node(function: Handle, launch: Launch, pointers: Sequence[int], maps: Seque
     return node
 
 
-def _instantiated(gpu: GpuDevice, nodes: Sequence[_Node], before: Sequence[Sequence[int]]) -> _GraphExec:
-    """Kernels as a graph, each after some `before` it."""
+def _instantiated(gpu: GpuDevice, nodes: Sequence[_Node], before: Sequence[Sequence[int]], early: bool) -> _GraphExec:
+    """Kernels as a graph, each after some `before` it; launched while these run, if `early`."""
     driver = gpu.driver
     graph = driver.handle("cuGraphCreate", 0)
     try:
-        added = list[Handle]()
-        for node, some in zip(nodes, before, strict=True):
-            waited = (ctypes.c_void_p * max(len(some), 1))(*(added[one] for one in some))
-            added.append(driver.handle("cuGraphAddKernelNode_v2", graph, waited, len(some), ctypes.byref(node)))
+        added = [driver.handle("cuGraphAddKernelNode_v2", graph, None, 0, ctypes.byref(one)) for one in nodes]
+        edges = [(added[one], added[at]) for at, some in enumerate(before) for one in some]
+        if edges:
+            sources, targets = ((ctypes.c_void_p * len(edges))(*some) for some in zip(*edges, strict=True))
+            kinds = (GraphEdge * len(edges))(*[GraphEdge.programmatic() if early else GraphEdge() for _ in edges])
+            driver.call("cuGraphAddDependencies_v2", graph, sources, targets, kinds, len(edges))
         made = _GraphExec(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
     finally:
         driver.call("cuGraphDestroy", graph)

@@ -29,6 +29,8 @@ _PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3
 #: Element types of tensor maps; memory is read in lines of 128 bytes.
 MAPPED_TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
 LINES_OF_128 = 2
+#: The port of a kernel node by which others are launched while it runs, and the type of edges from there.
+_PROGRAMMATIC = 1
 
 
 class _Location(ctypes.Structure):
@@ -76,6 +78,17 @@ class KernelNode(ctypes.Structure):
         ("kernel", c_void_p),
         ("context", c_void_p),
     ]
+
+
+class GraphEdge(ctypes.Structure):
+    """What another node of a graph waits for: the end of a node, where nothing else is said."""
+
+    _fields_ = [("from_port", c_ubyte), ("to_port", c_ubyte), ("type", c_ubyte), ("reserved", c_ubyte * 5)]
+
+    @staticmethod
+    def programmatic() -> GraphEdge:
+        """Programmatic dependent launch: a kernel begins when another lets it, and waits for its end by itself."""
+        return GraphEdge(from_port=_PROGRAMMATIC, type=_PROGRAMMATIC)
 
 
 class EncodedMap(ctypes.Structure):
@@ -129,6 +142,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "cuGraphCreate": (_handle, c_uint),
     "cuGraphAddKernelNode_v2": (_handle, c_void_p, _handle, c_size_t, POINTER(KernelNode)),
+    "cuGraphAddDependencies_v2": (c_void_p, _handle, _handle, POINTER(GraphEdge), c_size_t),
     "cuGraphInstantiateWithFlags": (_handle, c_void_p, c_uint64),
     "cuGraphUpload": (c_void_p, c_void_p),
     "cuGraphLaunch": (c_void_p, c_void_p),

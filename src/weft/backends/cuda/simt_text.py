@@ -54,6 +54,7 @@ def simt_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], give
         f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(parameters)})',
         "{",
         f"    /* {shapes} */",
+        "    weft_await();",
         *(f"    const int64_t {writer.given[one]} = given[{at}];" for at, one in enumerate(given)),
         *writer.block(body, "    "),
         "}",

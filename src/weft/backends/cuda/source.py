@@ -58,3 +58,8 @@ class Launch:
     trailing: int = 0
     writes: tuple[int, ...] = ()
     maps: tuple[BlockMap, ...] = ()
+
+
+def waits_in_kernels(architecture: str) -> bool:
+    """Do kernels of an architecture, launched while those before them run, wait for these by themselves?"""
+    return int(architecture.removeprefix("sm_").rstrip("a")) >= 90

@@ -1,4 +1,5 @@
 /* What the headers of the language would say, where there are none: NVRTC compiles a text alone. */
+#pragma once
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
@@ -29,3 +30,11 @@ typedef unsigned long long uint64_t;
 
 /* Every GPU rounds x y + z once. */
 #define __FMA__ 1
+
+/* Waits for the launches that this one depends on, where it may have begun before their end. */
+static inline void weft_await(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

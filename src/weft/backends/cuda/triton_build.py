@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.backends.cuda.source import BlockMap, Launch, Source
+from weft.backends.cuda.source import BlockMap, Launch, Source, waits_in_kernels
 from weft.backends.cuda.triton_types import pointer_type
 from weft.errors import WeftError
 
@@ -24,7 +24,7 @@ def compile_triton(source: Source, architecture: str) -> Launch:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    function = _function(source)
+    function = _function(source, waits_in_kernels(architecture))
     names = function.arg_names
     pointers = [pointer_type(one) for one in source.dtypes] + (["*i64"] if source.given else [])
     types = pointers + [f"tensordesc<{pointer_type(one.dtype)[1:]}{list(one.block)}>" for one in source.maps]
@@ -53,12 +53,15 @@ def _decided(one: BlockMap, found: Mapping[str, Any]) -> BlockMap:
     return replace(one, box=(high, wide), swizzle=found["swizzle"])
 
 
-def _function(source: Source) -> Any:
+def _function(source: Source, waits: bool) -> Any:
     """The function of a text, whose lines Python finds though no file has them."""
+    from triton.language import constexpr
+
     name = f"<weft {hashlib.sha256(source.text.encode()).hexdigest()[:16]}>"
     linecache.cache[name] = len(source.text), None, source.text.splitlines(True), name
     module: dict[str, Any] = {"__name__": name}
     exec(compile(source.text, name, "exec"), module)
+    module["WAITS"] = constexpr(waits)
     return module[source.entry]
 
 

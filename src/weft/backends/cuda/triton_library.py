@@ -220,6 +220,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         for dtype in types
     },
     **{f"weft_{one}_to_{target}": _cut_off(one, target) for one in _FLOATS for target in _WHOLE},
+    "weft_await": ("", ("if WAITS:", "    gdc_wait()")),
 }
 _NOT_IN_LIBDEVICE = ("digamma", "trigamma")
 _CALLED = re.compile(r"\bweft_\w+")

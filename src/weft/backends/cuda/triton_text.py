@@ -66,6 +66,9 @@ _HEADER = (
     "import triton",
     "import triton.language as tl",
     "from triton.language.extra import libdevice",
+    "from triton.language.extra.cuda import gdc_wait",
+    "",
+    "WAITS = tl.constexpr(False)  # the compiler says it for those that do",
     "",
     "",
 )
@@ -80,7 +83,7 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     text.kernel(body)
     parameters = [*called.values(), *(["given"] if given else []), *(f"map{at}" for at in range(len(text.maps)))]
     shapes = [f"    # {called[one]}: {one.name} {list(one.shape)} {one.dtype}" for one in buffers]
-    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.text, ""]
+    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, "    weft_await()", *text.lines.text, ""]
     source = "\n".join(lines)
     whole = "\n".join([*_HEADER, *triton_functions(source), source])
     dtypes = tuple(one.dtype for one in buffers)
