@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, prod
 
-from weft.loops import Read, walk
+from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
 from weft.loops.nests import stride_of
@@ -97,6 +97,18 @@ def _apart(parts: Parts, way: int, machine: Machine) -> int:
     """How far apart columns of one sum and of another are at least, as far as that makes a difference to a cache."""
     steps = [abs(stride(parts.factors[1], one)) * numpy_type(parts.total.dtype).itemsize for one in parts.sums]
     return max(gcd(*steps, way), machine.line_bytes)
+
+
+def panels_at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """How many panels are packed together, if the lines of one do not stay near until the next: what the second cache
+    holds, and so few that all cores have several."""
+    thresholds, machine, wide = options.thresholds, options.machine, tile.vectors * tile.lanes
+    size = wide * numpy_type(parts.total.dtype).itemsize
+    if tile.panel != "copied" or tile.interleaved > 1 or is_near(parts, -(-size // machine.line_bytes) + 1, machine):
+        return 1
+    held = machine.caches[1] // (size * (tile.block * points(parts.sums[1:]) or points(parts.sums)))
+    each = -(-parts.right[-1][1] // wide) * points(parts.right[:-1]) // (2 * machine.cores)
+    return max(1, min(thresholds.panels_at_once, held, each))
 
 
 def widest(rows: int, columns: Sequence[Loop], lanes: int, options: CompileOptions) -> int:

@@ -7,9 +7,8 @@
 
 Columns that are not contiguous, fill no vector or are computed are packed into a panel first, which pays if there are
 many rows. Rows of which every scalar lies in another line of the cache are packed into strips. Rows that are computed
-are so again for each tile.
-Which way is best is estimated in steps of the machine's vector unit for each cell. A contraction that is better left as
-loops becomes loops.
+are so again for each tile. Which way is best is estimated in steps of the machine's vector unit for each cell. A
+contraction that is better left as loops becomes loops.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from weft.schedule.options import Options
 from weft.schedule.products.packing import (
     DEPTH,
     deepest,
-    is_near,
     most_rows,
+    panels_at_once,
     repays,
     scattered_rows,
     stride,
@@ -440,7 +439,7 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     grouped = bool(tile.block or tile.strips)
     whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
     asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
-    at_once = 1 if tile.block and whole else _at_once(parts, tile, options)
+    at_once = 1 if tile.block and whole else panels_at_once(parts, tile, options)
     return replace(
         tile,
         group=thresholds.group_tiles if grouped and not whole else 0,
@@ -449,18 +448,6 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
         looks=(1 if grouped else thresholds.look_tiles) if asks else 0,
         at_once=at_once,
     )
-
-
-def _at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
-    """How many panels are packed together, if the lines of one do not stay near until the next: what the second cache
-    holds, and so few that all cores have several."""
-    thresholds, machine, wide = options.thresholds, options.machine, tile.vectors * tile.lanes
-    size = wide * numpy_type(parts.total.dtype).itemsize
-    if tile.panel != "copied" or tile.interleaved > 1 or is_near(parts, -(-size // machine.line_bytes) + 1, machine):
-        return 1
-    held = machine.caches[1] // (size * (tile.block * points(parts.sums[1:]) or points(parts.sums)))
-    each = -(-parts.right[-1][1] // wide) * points(parts.right[:-1]) // (2 * machine.cores)
-    return max(1, min(thresholds.panels_at_once, held, each))
 
 
 def _block(parts: Parts, tile: Tile, depth: int) -> int:
