@@ -105,7 +105,7 @@ def test_index_lists_every_page() -> None:
 
 
 #: Where the functions are of which each shows an example.
-WITH_EXAMPLES = ("activations", "elementary", "functions", "making", "moving", "prefix", "reductions")
+WITH_EXAMPLES = ("activations", "elementary", "functions", "creation", "shifts", "prefix", "reductions")
 FUNCTIONS = [name for name in wf.__all__ if wf._HOME[name].removeprefix("tensor.") in WITH_EXAMPLES]
 LANGUAGE = ["scan", "grad", "jvp", "monoid", "counter", "sizes", "input"]
 

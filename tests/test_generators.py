@@ -66,8 +66,8 @@ CHANGED_ON_GPU = {
     "models": (1, 2, 13),
 }
 #: What tuning found is applied to kernels alone, by `generators/options.py`; the others have yet to be drawn on a GPU.
-APART = {"recall_decisions"}
-APART_ON_GPU = APART | {"interchange", "number_partials"}
+APART = {"apply_tuned"}
+APART_ON_GPU = APART | {"interchange", "rename_partials"}
 
 
 def _exercise(kind: str, passes: set[str], changed: Mapping[str, Sequence[int]]) -> set[str]:

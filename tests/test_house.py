@@ -104,7 +104,13 @@ def numeric_constants(path: Path) -> list[str]:
 
 
 #: Where the values of a stage are defined, beside the `nodes.py` of rooms.
-VALUES = ("assign/extents.py", "assign/iterations.py", "loops/how.py", "schedule/decisions.py", "shape/subscripts.py")
+VALUES = (
+    "assign/extents.py",
+    "assign/iterations.py",
+    "loops/annotations.py",
+    "schedule/decisions.py",
+    "shape/subscripts.py",
+)
 
 
 def loose_nodes() -> list[str]:

@@ -60,7 +60,6 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("errors", "build", "cli", "arguments", "function", "values", "scope", "signature"), _OF_ITS_ROOM),
     "contraction": "which code is one, how it is said, how it is written in C",
     "intervals": "where whole numbers lie, in either language",
-    "source": "the text of a kernel, and that of a notation",
     "specialise": "open sizes decided: of shapes, and of code",
 }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
-    from weft.data.room import data as data
+    from weft.data.namespace import data as data
     from weft.dlpack import ExchangeError as ExchangeError
     from weft.errors import (
         ArgumentError as ArgumentError,
@@ -59,6 +59,13 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.tensor.assignments import assign as assign, cd as cd, node as node
     from weft.tensor.concat import concat as concat, stack as stack
+    from weft.tensor.creation import (
+        arange as arange,
+        eye as eye,
+        linspace as linspace,
+        tril as tril,
+        triu as triu,
+    )
     from weft.tensor.default_precision import default_precision as default_precision
     from weft.tensor.einsum import dim as dim, einsum as einsum
     from weft.tensor.elementary import (
@@ -131,21 +138,6 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.tensor.literals import batch as batch, labelled as labelled, tensor as tensor
     from weft.tensor.lookups import bincount as bincount, take as take
-    from weft.tensor.making import (
-        arange as arange,
-        eye as eye,
-        linspace as linspace,
-        tril as tril,
-        triu as triu,
-    )
-    from weft.tensor.moving import (
-        flip as flip,
-        interleave as interleave,
-        pad as pad,
-        repeat as repeat,
-        roll as roll,
-        split as split,
-    )
     from weft.tensor.operator import Operator as Operator, operator as operator
     from weft.tensor.params import (
         kaiming as kaiming,
@@ -181,6 +173,14 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         var as var,
     )
     from weft.tensor.scan import scan as scan
+    from weft.tensor.shifts import (
+        flip as flip,
+        interleave as interleave,
+        pad as pad,
+        repeat as repeat,
+        roll as roll,
+        split as split,
+    )
     from weft.tensor.slices import StaticIndex as StaticIndex, counter as counter, index as index
     from weft.tensor.sorting import argsort as argsort, sort as sort, top_k as top_k
     from weft.tensor.tensor import (
@@ -217,8 +217,8 @@ _HOMES = {
     "tensor.elementary": "acos acosh asin asinh atan atan2 atanh ceil clip cosh erfc erfcinv erfcx erfinv expm1 "
     "isfinite isnan log1p normcdf normcdfinv round sign sinh tan",
     "tensor.lookups": "bincount take",
-    "tensor.making": "arange eye linspace tril triu",
-    "tensor.moving": "flip interleave pad repeat roll split",
+    "tensor.creation": "arange eye linspace tril triu",
+    "tensor.shifts": "flip interleave pad repeat roll split",
     "tensor.reductions": "argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod softmax "
     "std sum var",
     "tensor.assignments": "assign cd node",
@@ -256,7 +256,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         with LOADING:
             return gc_paused(lambda: _loaded(name, _HOME[name]), lasting=True)
-    from weft.habits import no_name
+    from weft.migration_hints import no_name
     from weft.public import theirs
 
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from weft.holding import holding
+from weft.dynamic_scope import temporarily
 from weft.public import public
 from weft.schedule.compile_options import KINDS, CompileOptions, no_option
 
@@ -51,7 +51,7 @@ class Config:
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:
         """Other settings inside a `with` block, for the thread or task that runs it."""
-        with holding(self._block, self.options.but(**settings)):
+        with temporarily(self._block, self.options.but(**settings)):
             yield self
 
     def __repr__(self) -> str:

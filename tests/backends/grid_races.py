@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from weft.affine import Affine
 from weft.loops import Blocks, Buffer, For, Grid, Lanes, Product, Role, Simt, Staged, Stmt
-from weft.loops.annotations import parts_of
+from weft.loops.affine_accesses import Site, sites
 from weft.loops.effects import effects
 from weft.loops.folded_sums import folded_sums
 from weft.loops.legality import collapsed_loops
-from weft.loops.sites import Site, sites
+from weft.loops.staged import parts_of
 from weft.loops.walk import Body, Loop, around, everything, mentioned, perfect, scoped
 
 Array = npt.NDArray[Any]

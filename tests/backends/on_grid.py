@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.grid_races import race
-from weft.backends.cuda.order import TouchedBytes, waits
+from weft.backends.cuda.graph_dependences import TouchedBytes, waits
 from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Executable, Memory
 from weft.loops import Grid, Lanes, Product, Program, Simt, buffers_of, show

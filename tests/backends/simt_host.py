@@ -20,11 +20,11 @@ import numpy as np
 
 from weft.backends.c_family.headers import functions
 from weft.backends.c_family.types import c_type
+from weft.backends.cuda.kernel_source import Source
 from weft.backends.cuda.simt_text import simt_source
-from weft.backends.cuda.source import Source
 from weft.backends.host_memory import HostMemory
+from weft.backends.kernel_texts import static_in
 from weft.backends.protocol import BoundProgram, Executable, Memory
-from weft.backends.written import static_in
 from weft.loops import Buffer, Program, Simt, buffers_of
 from weft.schedule.nodes import Kernel
 

@@ -14,9 +14,9 @@ import pytest
 import weft as wf
 from standins.gpu import StandIn
 from weft.backends import Backend, KernelCall, Lasting, Placing, Played, Pooling, Prompt
-from weft.backends.cuda import store
+from weft.backends.cuda import kernel_cache
 from weft.backends.cuda.gpu_kernels import language_of
-from weft.backends.cuda.source import BlockMap
+from weft.backends.cuda.kernel_source import BlockMap
 from weft.loops import Buffer, Grid, Lanes, Product, Simt, parse
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 from weft.schedule.decisions import read_decisions
@@ -238,7 +238,7 @@ def test_kernels_get_tensor_maps_of_memory_as_it_is_bound(
         assert gpu.failure is None
         assert "map 73" in gpu.calls(), "of the element type float32, with 128 bytes swizzled"
         assert gpu.mapped.pop() == (2, 8, 8, 1)
-        monkeypatch.setattr(store, "_known", {})
+        monkeypatch.setattr(kernel_cache, "_known", {})
     assert len(gpu.compiled) == 1
 
 
@@ -430,7 +430,7 @@ def test_a_warm_start_compiles_nothing(gpu: StandIn, tmp_path: Path, monkeypatch
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
 
     def run() -> list[float]:
-        monkeypatch.setattr(store, "_known", {})
+        monkeypatch.setattr(kernel_cache, "_known", {})
         ctx, w, x = doubling(gpu)
         ctx = wf.Context(gpu.backend(tmp_path / "cuda"))
 
@@ -451,17 +451,17 @@ def test_a_warm_start_compiles_nothing(gpu: StandIn, tmp_path: Path, monkeypatch
 
 
 def test_what_is_kept_is_whole_or_made_again(gpu: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(kernel_cache, "_known", {})
     kernels = list(_kernels(gpu))
     cuda = gpu.backend(tmp_path)
     made = cuda.compile(kernels)
     assert isinstance(made, Played)
     (entry,) = tmp_path.iterdir()
-    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(kernel_cache, "_known", {})
     assert cuda.recall(made.calls) is not None
     *kept, last = entry.read_bytes()
     entry.write_bytes(bytes([*kept, last ^ 1]))
-    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(kernel_cache, "_known", {})
     assert cuda.recall(made.calls) is None
     gpu.compiled.clear()
     cuda.compile(kernels)

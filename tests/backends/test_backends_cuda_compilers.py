@@ -12,7 +12,7 @@ import pytest
 import weft as wf
 from standins.gpu import StandIn
 from weft.backends import Played
-from weft.backends.cuda import Cuda, store
+from weft.backends.cuda import Cuda, kernel_cache
 from weft.backends.cuda.gpu_kernels import language_of
 from weft.loops import check, parse
 from weft.schedule.nodes import Kernel
@@ -52,7 +52,7 @@ def test_machine_code_for_every_architecture(architecture: tuple[int, int], tmp_
 def test_what_is_kept_does_not_depend_on_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Cuda(StandIn().driver, folder=tmp_path).compile(kernels())
     assert isinstance(made, Played)
-    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(kernel_cache, "_known", {})
     assert Cuda(StandIn().driver, folder=tmp_path).recall(made.calls) is not None
     assert Cuda(StandIn(architecture=(10, 0)).driver, folder=tmp_path).recall(made.calls) is None
 

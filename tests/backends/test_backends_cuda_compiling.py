@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from weft.backends.cuda.compiling import PROGRAM, in_processes
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.kernel_source import Launch, Source
 from weft.errors import WeftError
 
 FAKE = """
 import os
 from weft.backends.cuda import compiling
 from weft.backends.cuda.gpu_kernels import Toolchain
-from weft.backends.cuda.source import Launch
+from weft.backends.cuda.kernel_source import Launch
 from weft.errors import WeftError
 
 

@@ -24,9 +24,9 @@ from schedule.test_schedule_random import OPTIMISERS, agree as agree_on_models
 from tensor.models import Model, models
 from weft.affine import Affine
 from weft.backends.cuda import nvrtc
+from weft.backends.cuda.kernel_source import Source
 from weft.backends.cuda.simt_text import simt_source
-from weft.backends.cuda.source import Source
-from weft.backends.written import static_in
+from weft.backends.kernel_texts import static_in
 from weft.loops import Buffer, Cast, For, Program, Read, Simt, Store, buffers_of, parse, show, typed
 from weft.loops.interp import run_scalar
 from weft.ops import OPS, Num, Op

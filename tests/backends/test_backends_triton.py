@@ -19,15 +19,15 @@ from backends.machine_code import WAIT, instructions, waits_first
 from backends.on_grid import OnGrid
 from backends.triton_interpreted import is_triton, source_of
 from weft.affine import Affine
-from weft.backends.cuda.source import Source
+from weft.backends.cuda.kernel_source import Source
 from weft.backends.cuda.triton_lane_sums import adds_few
 from weft.backends.cuda.triton_library import is_spelled
 from weft.backends.cuda.triton_text import triton_source
 from weft.loops import Buffer, Cast, For, Grid, Program, Read, Role, Store, buffers_of, check, parse
 from weft.ops import OPS, Call
 from weft.ops.dtypes import is_float
-from weft.schedule.gpu.on_grid import on_grid
-from weft.schedule.gpu.spelled import unspelled
+from weft.schedule.gpu.map_to_grid import on_grid
+from weft.schedule.gpu.triton_support import unspelled
 from weft.schedule.gpu_model import USUAL_GPU
 
 pytest.importorskip("triton")

@@ -23,7 +23,7 @@ import weft as wf
 from backends.grid_races import race
 from backends.on_grid import OnGrid
 from backends.triton_watched import watched
-from weft.backends.cuda.source import BlockMap, Source
+from weft.backends.cuda.kernel_source import BlockMap, Source
 from weft.backends.cuda.triton_text import triton_source
 from weft.backends.cuda.triton_values import LaneValues
 from weft.backends.host_memory import HostMemory

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
-from weft.data.orders import draws
+from weft.data.shuffling import draws
 
 
 def philox(count: int, stream: int, seed: int, epoch: int) -> list[int]:

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 import weft as wf
 from effort import tries
 from standins.data_sets import BPE, module
-from weft.data.word_split import words
+from weft.data.pretokenize import words
 
 TEXT = "the theatre there, then the other: it's they'll 2024  \n\tthe end. Über naïve 東京 ½ 👍"
 

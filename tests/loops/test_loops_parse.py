@@ -300,7 +300,8 @@ MISTAKES = [
         "`on 4 horses` does not say how a loop runs",
         "write `collapsed by 4`, `on threads by 4`, `on a grid by 4 with 4 warps`, `in lanes by 4`, `by owners in "
         "blocks of 4 by 1 with 4 warps`, `on simt threads by 4`, "
-        "`jammed by 4`, `on vectors`, `in registers of 4`, `unrolled by 4`, `fetching 4 ahead`, `past caches`, `cold`",
+        "`jammed by 4`, `on vectors`, `in registers of 4`, `unrolled by 4`, `prefetching 4 ahead`, "
+        "`non-temporal`, `cold`",
     ),
     (
         "product of sums i in tiles of 4:\n    pass",

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from weft.affine import Affine
 from weft.loops import Blocks, Buffer, Cast, Let, Local, Read, Staged, Store
-from weft.loops.annotations import parts_of, staged_product
 from weft.loops.product_legality import unfit
+from weft.loops.staged import parts_of, staged_product
 from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Call, Num, Scalar

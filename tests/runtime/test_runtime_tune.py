@@ -90,8 +90,8 @@ def test_choices_are_combined_and_values_stay(monkeypatch: pytest.MonkeyPatch, o
 def test_who_compiles_it_later_gets_what_was_found() -> None:
     know(BEST)
     ctx, w, later = updating(Timed(by_lanes))
-    assert "on threads by 20, on vectors of 8" in later.show("recall_decisions")
-    assert later.show("kernels").endswith(later.show("recall_decisions")[-50:])
+    assert "on threads by 20, on vectors of 8" in later.show("apply_tuned")
+    assert later.show("kernels").endswith(later.show("apply_tuned")[-50:])
     later()
     np.testing.assert_allclose(ctx[w], 1 - 0.1 * np.tanh(X), rtol=1e-6)
     for setting in ({"tuned": ""}, {"machine": replace(wf.config.machine, identity="another")}):

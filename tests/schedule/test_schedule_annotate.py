@@ -19,12 +19,12 @@ from schedule.kernels import placed
 from weft.affine import Affine
 from weft.backends.cc import Cc
 from weft.loops import (
+    Annotation,
     Buffer,
     Cast,
     Cold,
     Collapse,
     For,
-    How,
     If,
     Inside,
     Jam,
@@ -60,7 +60,7 @@ from weft.schedule.nests.vectorise import vectorised
 
 #: Where the static index stands.
 BOUND = {"s": 1}
-ANY: list[How] = [Collapse(2), Collapse(3), Jam(2), Jam(3), Vector(), Vector(4), Vector(8), Unroll(3), Cold()]
+ANY: list[Annotation] = [Collapse(2), Collapse(3), Jam(2), Jam(3), Vector(), Vector(4), Vector(8), Unroll(3), Cold()]
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def _tiled(data: st.DataObject, stmt: Stmt) -> Stmt:
         ),
     ],
 )
-def test_what_is_not_legal_is_no_program(before: str, how: tuple[How, ...], problem: str) -> None:
+def test_what_is_not_legal_is_no_program(before: str, how: tuple[Annotation, ...], problem: str) -> None:
     (loop,) = program(f"\nfor i in range(40):\n    {before}\n").body
     assert isinstance(loop, For)
     with pytest.raises(MalformedLoops) as caught:

@@ -310,13 +310,13 @@ SAMPLES_ON_GPU = {
     "forward_fills": (HIDDEN_PRODUCT, "w"),
     "group_sweeps": (ATTENTION, "o"),
     "sweep_columns": (ATTENTION, "o"),
-    "join_straight": (ONE_SUM, "y"),
+    "join_straight_line": (ONE_SUM, "y"),
     "fuse": (SEVERAL_SUMS, "g"),
     "fold_sums": (SUMS_OF_A_PRODUCT, "y"),
     "place_contractions": (PRODUCT, "y"),
     "split_long_sums": (ONE_SUM, "y"),
     "cut_launches": (ONE_SUM, "y"),
-    "run_on_grid": (SOFTMAX, "y"),
+    "map_to_grid": (SOFTMAX, "y"),
 }
 
 

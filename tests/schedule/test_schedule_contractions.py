@@ -29,14 +29,14 @@ from weft.loops import (
     check,
     show,
 )
-from weft.loops.annotations import description_of, mismatch, parts_of, plain
 from weft.loops.interp import run
 from weft.loops.parse import parse
+from weft.loops.staged import description_of, mismatch, parts_of, plain
 from weft.loops.walk import retargeted
 from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
-from weft.schedule.alike import with_templates
 from weft.schedule.canonical import canonical_kernel
+from weft.schedule.kernel_templates import with_templates
 from weft.schedule.products.contractions import stage
 from weft.schedule.products.tile import best_tile
 

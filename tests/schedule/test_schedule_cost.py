@@ -17,7 +17,7 @@ from schedule.watched import watched
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Fill, For, If, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.interp import run_scalar, values
-from weft.loops.reaching import covered, sites
+from weft.loops.reaching_writes import covered, sites
 from weft.machine import Machine
 from weft.ops import OPS, Num, call
 from weft.schedule import Kernel

@@ -9,9 +9,9 @@ import pytest
 
 import weft as wf
 from weft.loops import Program, buffers_of, check, parse, show
-from weft.loops.annotations import parts_of
 from weft.loops.interp import run
 from weft.loops.nodes import Staged
+from weft.loops.staged import parts_of
 from weft.loops.walk import Body, everything
 from weft.schedule.products.contractions import contracting
 from weft.schedule.products.exact_floats import exact_type, in_exact_floats

@@ -11,7 +11,7 @@ from schedule.kernels import Sample, add, at, buffers_in, floats, inside, loop, 
 from schedule.rows import Turns, turns
 from weft.loops import Buffer, Cast, Fill, If, Program, Read, Role, Stmt, check, show
 from weft.loops.interp import run, run_scalar
-from weft.loops.reaching import covered, sites
+from weft.loops.reaching_writes import covered, sites
 from weft.schedule import Kernel
 from weft.schedule.memory.fold_storage import folded
 

@@ -9,9 +9,9 @@ import pytest
 
 import weft as wf
 from weft.loops import Program, Staged, Tile, check, parse
-from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.nodes import Let
 from weft.loops.product_legality import unfit
+from weft.loops.staged import Parts, parts_of, staged_product
 from weft.loops.walk import reads
 from weft.schedule.products.contractions import contracting
 from weft.schedule.products.tile import tilings

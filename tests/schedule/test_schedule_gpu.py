@@ -34,16 +34,16 @@ from weft.loops import (
     parse,
     show,
 )
-from weft.loops.annotations import further_sums, parts_of
 from weft.loops.effects import effects
 from weft.loops.product_legality import unfit
+from weft.loops.staged import further_sums, parts_of
 from weft.loops.walk import everything
 from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED, Task, stages
 from weft.schedule.canonical import systematic
 from weft.schedule.decisions import decisions_of
 from weft.schedule.gpu.gpu_products import in_blocks
 from weft.schedule.gpu.launches import launches
-from weft.schedule.gpu.on_grid import on_grid
+from weft.schedule.gpu.map_to_grid import on_grid
 from weft.schedule.gpu.owned_rows import by_owners
 from weft.schedule.gpu.split_sums import split_sums
 from weft.schedule.gpu_decisions import with_gpu_decisions
@@ -352,7 +352,7 @@ def test_any_pass_of_a_gpu_can_be_shown() -> None:
     routine = wf.Context(OnGrid()).compile(y.forward, keep=[y])
     texts = {one.name: routine.show(one.name) for one in GPU_PASSES}
     assert "in lanes by" not in texts["cut_launches"]
-    assert "in lanes by 64" in texts["run_on_grid"]
+    assert "in lanes by 64" in texts["map_to_grid"]
     assert texts["plan_memory"] == routine.show("kernels")
     assert routine.bisect() is None
     with pytest.raises(wf.WeftError, match="there is no stage 'vectorise'"):

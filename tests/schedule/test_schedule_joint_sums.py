@@ -10,11 +10,11 @@ import pytest
 
 import weft as wf
 from weft.loops import check, parse
-from weft.loops.annotations import parts_of
 from weft.loops.interp import run
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.nodes import Program, Staged, Tile
 from weft.loops.product_legality import unfit
+from weft.loops.staged import parts_of
 from weft.loops.walk import buffers_of, everything
 
 #: A gated unit as a product, with a sum beside its own.

@@ -27,7 +27,7 @@ from schedule.kernels import (
 from weft.loops import Buffer, Fill, If, Inside, Let, Local, Program, Role, Stmt
 from weft.loops.interp import run_scalar
 from weft.loops.nodes import Cast
-from weft.loops.reaching import sites
+from weft.loops.reaching_writes import sites
 from weft.ops import Call
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel

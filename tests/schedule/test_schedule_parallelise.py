@@ -29,15 +29,15 @@ from weft.loops import (
     check,
     parse,
 )
+from weft.loops.affine_accesses import independent
 from weft.loops.legality import carried
-from weft.loops.sites import independent
 from weft.loops.walk import retargeted
 from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule import CompileOptions, Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.nests.parallelise import parallelised
-from weft.schedule.work import work_ns
+from weft.schedule.work_estimate import work_ns
 
 ROWS = "\nfor i in range(24):\n    for j in range(40):\n        B[i, j] = A[i, j] * 2\n"
 #: A machine so slow that every loop is worth sharing.

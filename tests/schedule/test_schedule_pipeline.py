@@ -15,7 +15,7 @@ from backends.interpreted import Fusing, OnProcessor
 from backends.on_grid import OnGrid
 from weft.affine import Affine
 from weft.backends import Backend, Executable
-from weft.loops import Cast, For, How, Stmt, Store
+from weft.loops import Annotation, Cast, For, Stmt, Store
 from weft.loops.walk import bottom_up, everything
 from weft.ops import Call, Num
 from weft.runtime import Routine, build
@@ -257,7 +257,7 @@ def test_loops_run_on_vectors_where_nothing_is_optimised() -> None:
     np.testing.assert_allclose(ctx[total], wf.Context("interp")[total], rtol=1e-6)
 
 
-def how_of(stmt: Stmt) -> tuple[How, ...]:
+def how_of(stmt: Stmt) -> tuple[Annotation, ...]:
     return stmt.how if isinstance(stmt, For) else ()
 
 

@@ -11,7 +11,7 @@ import weft as wf
 from backends.on_grid import OnGrid
 from weft.loops import Program, check, parse, show
 from weft.loops.effects import effects
-from weft.schedule.gpu.on_grid import on_grid
+from weft.schedule.gpu.map_to_grid import on_grid
 from weft.schedule.gpu.recompute_rows import with_recomputed_rows
 from weft.schedule.gpu_model import USUAL_GPU
 

@@ -7,11 +7,11 @@ import pytest
 
 from loops.written import BUFFERS, K, V, W, X, Y, program
 from weft.backends.cc import Cc
-from weft.loops import Collapse, For, How, Jam, Parallel, Program, Vector, show
+from weft.loops import Annotation, Collapse, For, Jam, Parallel, Program, Vector, show
 from weft.loops.interp import run, run_scalar
 from weft.loops.legality import illegal
 from weft.loops.nests import nests
-from weft.loops.reaching import covered, sites
+from weft.loops.reaching_writes import covered, sites
 from weft.optimise.inline_decision import decide
 from weft.optimise.loop_order import is_reorderable, ordered
 from weft.schedule.annotate import annotated
@@ -40,7 +40,7 @@ def loop(text: str) -> For:
     ("text", "how"),
     [(ADDED, Vector()), (ADDED, Parallel(2)), (ADDED.replace("+=", "="), Vector()), (ROWS, Parallel(2))],
 )
-def test_iterations_that_data_may_bring_to_one_cell_run_one_after_another(text: str, how: How) -> None:
+def test_iterations_that_data_may_bring_to_one_cell_run_one_after_another(text: str, how: Annotation) -> None:
     target = "V" if "V" in text else "X"
     assert illegal(annotated(loop(text), how)) == f"iterations share cells of `{target}`"
 

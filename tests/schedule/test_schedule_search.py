@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.loops import How, Parallel, Unroll, Vector
+from weft.loops import Annotation, Parallel, Unroll, Vector
 from weft.schedule.decisions import Decisions
 from weft.schedule.tuning.knobs import Knob, annotation_knob
 from weft.schedule.tuning.search import Search
@@ -14,7 +14,7 @@ CHOICES: list[Knob] = [
     annotation_knob("i1", (Unroll, Vector), [None, Vector(8), Vector(16), Unroll(4)]),
     annotation_knob("i2", (Unroll, Vector), [None, Vector(8), Vector(16), Unroll(4)]),
 ]
-WANTED: list[tuple[str, How]] = [("i0", Parallel(8)), ("i1", Unroll(4)), ("i2", Vector(8))]
+WANTED: list[tuple[str, Annotation]] = [("i0", Parallel(8)), ("i1", Unroll(4)), ("i2", Vector(8))]
 
 
 def seconds(found: Decisions) -> float:

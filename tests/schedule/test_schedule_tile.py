@@ -9,9 +9,9 @@ import pytest
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
-from weft.loops.annotations import parts_of, staged_product
 from weft.loops.product_legality import unfit
 from weft.loops.semiring import SUM_OF_PRODUCTS
+from weft.loops.staged import parts_of, staged_product
 from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions

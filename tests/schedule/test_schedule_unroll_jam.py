@@ -9,7 +9,7 @@ import pytest
 
 import weft as wf
 from loops.written import BUFFERS, program, text
-from weft.backends.cc.written_out import written_out
+from weft.backends.cc.expanded_loops import written_out
 from weft.loops import For, Jam, Program, Update, check
 from weft.loops.interp import run_scalar
 from weft.loops.walk import everything

@@ -23,8 +23,8 @@ import numpy as np
 from weft.backends.cc.compiler import find_compiler
 from weft.backends.cuda import Cuda
 from weft.backends.cuda.gpu_kernels import Toolchain
+from weft.backends.cuda.kernel_source import BlockMap, Launch, Source
 from weft.backends.cuda.libcuda import Driver
-from weft.backends.cuda.source import BlockMap, Launch, Source
 from weft.loops import Buffer, Program, show
 from weft.loops.interp import run
 from weft.loops.walk import Body

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft import habits
+from weft import migration_hints
 
 #: Where the functions are whose first argument is a tensor: those that others have as methods.
 OF_TENSORS = ("activations", "elementary", "functions", "lookups", "moving", "prefix", "reductions", "sorting")
@@ -280,24 +280,24 @@ def test_names_that_are_missing_are_missing_attributes() -> None:
 
 
 def test_every_function_has_a_name_that_habits_know() -> None:
-    assert set(habits.FUNCTIONS) <= set(wf.__all__)
+    assert set(migration_hints.FUNCTIONS) <= set(wf.__all__)
     own = {name for name in wf.__all__ if wf._HOME[name].removeprefix("tensor.") in OF_TENSORS}
-    assert own - {"cast", "interleave", "top_k"} | {"tril", "triu"} == set(habits.FUNCTIONS)
+    assert own - {"cast", "interleave", "top_k"} | {"tril", "triu"} == set(migration_hints.FUNCTIONS)
 
 
 def test_no_advice_speaks_of_what_there_is() -> None:
     """What weft has is not advised against, and what is advised is there."""
-    for table in (habits._MODULE, habits._ANYWHERE):
+    for table in (migration_hints._MODULE, migration_hints._ANYWHERE):
         for name, advice in table.items():
             assert name not in wf.__all__, name
             for word in advice.replace("(", " ").replace(",", " ").replace(";", " ").split():
                 if word.startswith("wf.") and word[3:].isidentifier():
                     assert word[3:] in wf.__all__, advice
-    for name, advice in habits._OPTIMISERS.items():
+    for name, advice in migration_hints._OPTIMISERS.items():
         assert name not in wf.optim.__all__, name
         assert all(one in wf.optim.__all__ for one in re.findall(r"wf\.optim\.(\w+)", advice)), advice
-    assert not [name for name in habits._TENSOR if name in dir(wf.Tensor)]
-    assert not [name for name in habits._LAYERS if name in dir(wf.Layer)]
+    assert not [name for name in migration_hints._TENSOR if name in dir(wf.Tensor)]
+    assert not [name for name in migration_hints._LAYERS if name in dir(wf.Layer)]
 
 
 def test_advised_specs_compute_what_is_said() -> None:

@@ -27,8 +27,8 @@ from weft.assign.nodes import (
 )
 from weft.assign.precision_rules import infer_precision
 from weft.assign.stale import Writes
+from weft.dynamic_scope import temporarily
 from weft.errors import WeftError, user_origin
-from weft.holding import holding
 from weft.ops import Monoid, Number, Scalar, accumulating_op, leaves, scalar, substitute
 from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation, infer
@@ -79,7 +79,7 @@ def recording(operation: Operation | None = None, lookups: Lookups = NONE) -> Ab
     before, new = _current.get(), Recording(operation=operation, lookups=lookups)
     if before is not None and operation is None:
         new.writes = before.writes
-    return holding(_current, new)
+    return temporarily(_current, new)
 
 
 def current() -> Recording | None:

@@ -12,16 +12,16 @@ axes, the rest output; `b`, `i` and `o` give their sizes instead.
 import sys
 from typing import TYPE_CHECKING
 
-from weft.data.room import DataRoom
+from weft.data.namespace import DataRoom
 
-if TYPE_CHECKING:  # `room.py` loads them when somebody asks for one
+if TYPE_CHECKING:  # `namespace.py` loads them when somebody asks for one
     from weft.data.batching import Batches, batches, split
+    from weft.data.byte_pair_encoding import BytePairTokenizer, byte_pairs, load_tokenizer
     from weft.data.characters import CharacterTokenizer, Tokenizer
-    from weft.data.fetching import Prefetch, prefetch
-    from weft.data.orders import permutation
-    from weft.data.pairing import BytePairTokenizer, byte_pairs, load_tokenizer
+    from weft.data.prefetching import Prefetch, prefetch
     from weft.data.ragged import buckets, mask
     from weft.data.sets import digits, mnist, names
+    from weft.data.shuffling import permutation
     from weft.data.tokens import mapped, windows, write_tokens
 
 __all__ = [

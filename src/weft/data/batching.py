@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.data.checked import Array, Last, checked_last, checked_seed, checked_whole, examples
-from weft.data.fetching import Prefetch
-from weft.data.orders import RowNumbers, permutation
+from weft.data.prefetching import Prefetch
+from weft.data.shuffling import RowNumbers, permutation
+from weft.data.validation import Array, Last, checked_last, checked_seed, checked_whole, examples
 from weft.errors import WeftError
 from weft.public import public_methods
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from weft.data.checked import Array, checked_path, token_ids
 from weft.data.files import written_whole
+from weft.data.validation import Array, checked_path, token_ids
 from weft.errors import WeftError
 from weft.lazy import lazy_property
 from weft.public import public_constructor, public_methods

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.data.batching import Batches, Examples, check_cut, cut
-from weft.data.checked import Array, Last, checked_seed, checked_whole, examples
-from weft.data.orders import RowNumbers, draws, permutation
+from weft.data.shuffling import RowNumbers, draws, permutation
+from weft.data.validation import Array, Last, checked_seed, checked_whole, examples
 from weft.errors import WeftError
 from weft.tensor.leaves import numbers
 

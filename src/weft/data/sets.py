@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.data.checked import Array
+from weft.data.validation import Array
 from weft.errors import WeftError
 
 

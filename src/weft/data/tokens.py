@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.data.batching import Batches, check_cut, cut
-from weft.data.checked import Array, Last, checked_path, checked_seed, checked_whole, token_ids
 from weft.data.files import written_whole
-from weft.data.orders import RowNumbers, draws, permutation
+from weft.data.shuffling import RowNumbers, draws, permutation
+from weft.data.validation import Array, Last, checked_path, checked_seed, checked_whole, token_ids
 from weft.errors import WeftError
 from weft.ops.dtypes import element_type, numpy_type
 

@@ -1,190 +1,271 @@
-"""Staged contractions: the parts of one, and the same code as ordinary loops.
+"""Annotations: how loops and products run, a value for each way; `words` is its text, both ways (`wording.py`).
 
-    product of left i; right j; sums k:
-        for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  c[i, j] = relu(t) }
-
-It may be of any semiring (`semiring.py`): `t = max(t, a[i, k] + b[k, j])`. A staged statement means its body, and most
-code looks at nothing else. A backend that can place a description reads the body's parts here; for any other there is
-`plain`.
+Such a value says how loops run, never what they compute: who does not know it runs them as they stand. What its numbers
+may be stands here in its `limits`; what must hold of the loops for it, in a row of `legality.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import MISSING, astuple, dataclass, fields
+from typing import ClassVar, TypeAlias
 
-from weft.affine import Affine
-from weft.loops.nodes import Description, If, Inside, Let, Local, Product, Set, Staged, Stmt, Tile
-from weft.loops.semiring import Semiring, is_tiled
-from weft.loops.walk import Body, Loop, around, bottom_up, free, map_scalars, perfect, substituted, top_down
-from weft.ops import Call, Scalar
+from weft.loops.wording import Worded, read
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """A product's loops, where its sum starts, its operations, its two factors, and what is done with the sum.
+class Collapse(Worded):
+    """So many loops, each the whole body of the last, run as one."""
 
-    There are no terms where `tests` do not hold, which say of factors whether they are inside of their tensors. What is
-    done with the sum may begin with sums that go on in the same variable (`further_sums`).
+    words: ClassVar[str] = "collapsed by {loops}"
+    limits: ClassVar[tuple[int, int]] = 2, 64
+    loops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Worded):
+    """Threads share the iterations: each claims so many that follow each other, works on them and claims the next."""
+
+    words: ClassVar[str] = "on threads by {chunk}"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 40
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid(Worded):
+    """Programs of a GPU's grid share the iterations: `block` that follow each other run in the lanes of one program.
+
+    A program runs on so many `warps`. Loops on a grid inside each other, each the whole body of the last, are one grid,
+    and their warps are those of the outermost.
     """
 
-    left: tuple[Loop, ...]
-    right: tuple[Loop, ...]
-    sums: tuple[Loop, ...]
-    total: Local
-    start: Scalar
-    ops: Semiring
-    factors: tuple[Scalar, Scalar]
-    rest: tuple[Stmt, ...]
-    tests: tuple[Inside, ...] = ()
+    words: ClassVar[str] = "on a grid by {block} with {warps} warp(s)"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
+    warps: int = 4
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherSum:
-    """A sum of products that goes on where another ended: its loops and its factors, in the order of the first."""
+class Lanes(Worded):
+    """So many iterations at once in the lanes of a program; what they accumulate is joined across lanes."""
 
-    sums: tuple[Loop, ...]
-    factors: tuple[Scalar, Scalar]
-
-
-def further_sums(parts: Parts) -> tuple[tuple[FurtherSum, ...], tuple[Stmt, ...]]:
-    """The sums that go on in a product's total after the first, and what is done with that then."""
-    found, rest = list[FurtherSum](), parts.rest
-    while rest and (one := _further(parts, rest[0])) is not None:
-        found.append(one)
-        rest = rest[1:]
-    return tuple(found), rest
+    words: ClassVar[str] = "in lanes by {block}"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
 
 
-def _further(parts: Parts, stmt: Stmt) -> FurtherSum | None:
-    sums, core = perfect((stmt,))
-    match core:
-        case (Set(local=local, value=Call(op=op, args=(first, Call(op=combined, args=(one, other))))),):
-            left = {name for name, _ in parts.left}
-            factors = (other, one) if left.intersection(free(other)) else (one, other)
-            if sums and local == first == parts.total and (op, combined) == parts.ops:
-                return FurtherSum(sums, factors)
-    return None
+@dataclass(frozen=True, slots=True)
+class Owners(Worded):
+    """A program of a GPU's grid has one iteration; the first of those that accumulate into the same cells does all.
+
+    It looks through `block` iterations at once for others of its cells, and takes the values of those that it finds
+    from `part` at once. Loops on a grid around it are one grid with it.
+    """
+
+    words: ClassVar[str] = "by owners in blocks of {block} by {part} with {warps} warp(s)"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
+    part: int = 1
+    warps: int = 4
 
 
-def every_sum(parts: Parts) -> list[Parts]:
-    """A product's sums one by one, each with what is done with the last."""
-    further, rest = further_sums(parts)
-    own = [FurtherSum(parts.sums, parts.factors), *further]
-    return [replace(parts, sums=one.sums, factors=one.factors, rest=rest) for one in own]
+@dataclass(frozen=True, slots=True)
+class Simt(Worded):
+    """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written.
+
+    Such loops inside each other, each the whole body of the last, are one grid of threads. Where other statements are
+    around them, or beside them, there is one thread block: each of its threads runs those, which store nothing; they
+    share the iterations of such loops, and wait for each other before and after.
+    """
+
+    words: ClassVar[str] = "on simt threads by {block}"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
 
 
-def parts_of(staged: Staged) -> Parts:
-    """The parts of a staged product."""
-    found = _parts(staged.what, staged.body)
-    assert found is not None
-    return found
+@dataclass(frozen=True, slots=True)
+class Jam(Worded):
+    """Unroll and jam: so many iterations at once, inside the loops inside."""
+
+    words: ClassVar[str] = "jammed by {times}"
+    limits: ClassVar[tuple[int, int]] = 2, 64
+    times: int
 
 
-def placed_parts(staged: Staged) -> Parts:
-    """The parts of a product as it runs in its tiles: loops that are collapsed are one."""
-    assert staged.what.tile is not None
-    return collapsed_parts(parts_of(staged), staged.what.tile.collapse)
+@dataclass(frozen=True, slots=True)
+class Vector(Worded):
+    """So many iterations at once, sums of them in so many accumulators.
+
+    0 stands for as many as vectors of the machine hold of the types in the loop: that is what it means, on any machine.
+    """
+
+    words: ClassVar[str] = "on vectors[ of {lanes}]"
+    limits: ClassVar[tuple[int, int]] = 0, 64
+    lanes: int = 0
 
 
-def collapsed_parts(parts: Parts, counts: tuple[int, int, int]) -> Parts:
-    """Parts in which so many of the last loops of each kind are one: it goes beyond the axis of the innermost."""
-    groups = (parts.left, parts.right, parts.sums)
-    kept = [group[len(group) - count :] for group, count in zip(groups, counts, strict=True)]
-    still = {name: Affine(()) for run in kept for name, _ in run[:-1]}
-    left, right, sums = (
-        (*group[: len(group) - len(run)], *((run[-1][0], prod(size for _, size in run)) for _ in run[-1:]))
-        for group, run in zip(groups, kept, strict=True)
+@dataclass(frozen=True, slots=True)
+class Registers(Worded):
+    """All iterations are written out on vectors of so many: what the loop around accumulates stays in registers."""
+
+    words: ClassVar[str] = "in registers of {lanes}"
+    limits: ClassVar[tuple[int, int]] = 2, 64
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(Worded):
+    """So many iterations are written out, one after another."""
+
+    words: ClassVar[str] = "unrolled by {times}"
+    limits: ClassVar[tuple[int, int]] = 1, 256
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchRows(Worded):
+    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside."""
+
+    words: ClassVar[str] = "prefetching {iterations} ahead"
+    limits: ClassVar[tuple[int, int]] = 1, 64
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class NonTemporal(Worded):
+    """What it stores in one piece and does not read goes to memory past the caches, which stay as they are."""
+
+    words: ClassVar[str] = "non-temporal"
+    limits: ClassVar[tuple[int, int]] = 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cold(Worded):
+    """It hardly ever runs, and is not worth the time that making it fast takes; threads may share it."""
+
+    words: ClassVar[str] = "cold"
+    limits: ClassVar[tuple[int, int]] = 0, 0
+
+
+#: How a loop runs. What it says holds of the loop that a collapsed one is.
+Annotation: TypeAlias = (
+    Collapse
+    | Parallel
+    | Grid
+    | Lanes
+    | Owners
+    | Simt
+    | Jam
+    | Vector
+    | Registers
+    | Unroll
+    | PrefetchRows
+    | NonTemporal
+    | Cold
+)
+#: All of them, in the order in which they stand at a loop.
+ANNOTATIONS: tuple[type[Annotation], ...] = (
+    *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
+    *(Jam, Vector, Registers, Unroll, PrefetchRows, NonTemporal, Cold),
+)
+#: Of these a loop has one at most.
+EXCLUSIVE = (Jam, Vector, Registers, Unroll)
+
+
+def read_how(text: str) -> Annotation | None:
+    """One way in which a loop runs; None if a text does not say any."""
+    return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
+
+
+def specimen(kind: type[Annotation]) -> Annotation:
+    """An annotation of a kind, to show how it is written."""
+    needed = [4 for one in fields(kind) if one.default is MISSING]
+    return kind(*needed)
+
+
+def is_within_limits(how: Annotation | Blocks) -> bool:
+    """Are its numbers what they may be?"""
+    least, most = how.limits
+    numbers = [one for one in astuple(how) if isinstance(one, int) and not isinstance(one, bool)]
+    return all(least <= one <= most for one in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Worded):
+    """How a product runs in registers: tiles of `rows` times `vectors` of `lanes`.
+
+    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
+    `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
+    sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
+    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all);
+    `at_once` panels that lie side by side are packed together.
+    `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row along
+    the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips before
+    the next rows (0: those of all loops on the left), and `panels` follow each other for one group; of sums beside the
+    product's own each does a `group` before the next, in panels of the same kind. Where `looks` is not 0, the rows of
+    so many tiles are looked through at once for terms that are not numbers, and the columns of each panel: extrema of
+    others are quicker. `interleaved`: so many of the last sum lie side by side for each row and column, in words of 32
+    bits that are filled up with zeros, and their products are added up in one step (`interleaving.py`). `unroll` writes
+    out the last sum. As many of the last loops on the left, on the right and of the sums run as one as `collapse` says.
+    What follows the sums runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share
+    the iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such
+    loop, if `shared` says which: each claims `chunk` at a time.
+    """
+
+    words: ClassVar[str] = (
+        "in tiles of {rows} row(s) by {vectors} {dot:vector(s)|column(s), along sums on vectors} of {lanes}"
+        "[, {panel:copied|transposed} panels[ of {block}][, {at_once} at once]]"
+        "[, {strips:copied|transposed} strips of rows by {packed}]"
+        "[, sums interleaved by {interleaved}]"
+        "[, groups of {group} tile(s)[ by {panels} panel(s)]][, parts of {parts: by }][, looking through {looks}]"
+        "{unroll:|, unrolled}, then along {along:columns|rows}{vector:| on vectors}"
+        "[, {shared:columns|rows} on threads by {chunk}][, loops collapsed by {collapse: and }]"
     )
-    return replace(with_indices(parts, still), left=left, right=right, sums=sums)
+    rows: int
+    vectors: int
+    lanes: int
+    dot: bool = False
+    parts: tuple[int, ...] = ()
+    panel: str = ""
+    block: int = 0
+    unroll: bool = False
+    along: str = "columns"
+    vector: bool = False
+    shared: str = ""
+    chunk: int = 1
+    collapse: tuple[int, int, int] = (1, 1, 1)
+    strips: str = ""
+    packed: int = 1
+    group: int = 0
+    panels: int = 1
+    looks: int = 0
+    interleaved: int = 1
+    at_once: int = 1
 
 
-def with_indices(parts: Parts, indices: Mapping[str, Affine]) -> Parts:
-    """Parts in which loops stand at other indices."""
-    if not indices:
-        return parts
+@dataclass(frozen=True, slots=True)
+class Blocks(Worded):
+    """How a product runs on a GPU: a program has a block of `rows` times `columns`, and takes `sums` at a time.
 
-    def moved(scalar: Scalar) -> Scalar:
-        return substituted(scalar, indices)
+    Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
+    many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
+    find columns in the second cache. Loops around it that are on no grid are run by each program. What follows the sums
+    is done in `parts` of its columns, one after another.
+    Factors are multiplied as they are ("ieee"), each as the sum of three numbers of bfloat16 ("thirds"), rounded to
+    "tf32", or, of eight bits, by units that add `sums` of them with some 13 digits ("float8"). They are loaded cell by
+    cell, or, if `maps` says so, by the copy engine, which takes blocks of matrices (`tensor_maps.py`).
+    """
 
-    one, other = map(moved, parts.factors)
-    rest = tuple(map_scalars(stmt, moved) for stmt in parts.rest)
-    return replace(parts, start=moved(parts.start), factors=(one, other), rest=rest)
-
-
-def mismatch(what: Description, body: Sequence[Stmt]) -> str:
-    """Why a body is not what its description says; nothing if it is."""
-    found = _parts(what, body)
-    if found is None:
-        return f"it does not accumulate products in {what.total}"
-    own = _described(what, found)
-    if (own.left, own.right) != (what.left, what.right):
-        return f"its loops are not {', '.join((*what.left, *what.right))}"
-    if own.total != what.total:
-        return f"it does not begin with {what.total}"
-    return "" if own.sums == what.sums else f"it does not sum over {', '.join(what.sums)}"
-
-
-def description_of(what: Description, body: Sequence[Stmt]) -> Description:
-    """The description of a body that differs in names alone from one that is a `what`."""
-    return _described(what, parts_of(Staged(what, tuple(body))))
-
-
-def with_descriptions(body: Sequence[Stmt]) -> Body:
-    """A block with other names than it had, what is staged in it described by them."""
-
-    def rule(stmt: Stmt) -> Body:
-        return (Staged(description_of(stmt.what, stmt.body), stmt.body) if isinstance(stmt, Staged) else stmt,)
-
-    return bottom_up(body, rule)
-
-
-def plain(body: Sequence[Stmt]) -> Body:
-    """A block with what is staged as ordinary loops."""
-    return top_down(body, lambda stmt: plain(stmt.body) if isinstance(stmt, Staged) else None)
-
-
-def staged_product(
-    left: Sequence[Loop],
-    right: Sequence[Loop],
-    sums: Sequence[Loop],
-    start: Let,
-    ops: Semiring,
-    factors: tuple[Scalar, Scalar],
-    rest: Sequence[Stmt],
-    tile: Tile | None = None,
-    tests: tuple[Inside, ...] = (),
-) -> Staged:
-    """A staged product of these parts."""
-    term: Body = (Set(start.local, Call(ops[0], (start.local, Call(ops[1], factors)))),)
-    core = around(sums, (If(tests, term),) if tests else term)
-    what = Product(_names(left), _names(right), _names(sums), start.local.name, tile)
-    return Staged(what, around([*left, *right], (start, *core, *rest)))
-
-
-def _parts(what: Product, body: Sequence[Stmt]) -> Parts | None:
-    """The parts of a body that is a product of as many loops, whatever they are called; None if it is none."""
-    outer, block = perfect(body, len(what.left) + len(what.right))
-    if len(block) < 2 or not isinstance(block[0], Let):
-        return None
-    start, sums, core = block[0], *perfect(block[1:2], len(what.sums))
-    tests: tuple[Inside, ...] = ()
-    match core:
-        case (If(tests=tests, body=core),):
-            pass
-    match core:
-        case (Set(local=local, value=Call(op=op, args=(first, Call(op=combined, args=(one, other))))),):
-            if local == first == start.local and is_tiled((op, combined)):
-                left, right = outer[: len(what.left)], outer[len(what.left) :]
-                return Parts(left, right, sums, local, start.value, (op, combined), (one, other), block[2:], tests)
-    return None
-
-
-def _described(what: Product, parts: Parts) -> Product:
-    left, right, sums = map(_names, (parts.left, parts.right, parts.sums))
-    return Product(left, right, sums, parts.total.name, what.tile, what.blocks)
-
-
-def _names(loops: Sequence[Loop]) -> tuple[str, ...]:
-    return tuple(name for name, _ in loops)
+    words: ClassVar[str] = (
+        "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
+        "groups of {group}[, {parts} part(s)][, as {precision:tf32|thirds|float8}]{maps:|, through tensor maps}"
+    )
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    rows: int
+    columns: int
+    sums: int
+    warps: int = 4
+    stages: int = 3
+    group: int = 8
+    parts: int = 1
+    precision: str = "ieee"
+    maps: bool = False

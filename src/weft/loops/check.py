@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from weft.affine import Affine
-from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
 from weft.loops.legality import beside_threads, illegal, is_on_grid, is_shared
 from weft.loops.nodes import (
@@ -31,6 +30,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.product_legality import unfit, unrepeated
 from weft.loops.show import show_scalar
+from weft.loops.staged import mismatch
 from weft.loops.walk import BLOCKS, body_of, depth, own_accesses, scoped, walk
 from weft.ops import OPS, Call, Scalar, exists
 

@@ -7,7 +7,6 @@ side in words of 32 bits.
 
 from __future__ import annotations
 
-from weft.loops.annotations import Parts, further_sums
 from weft.loops.insert_casts import dtype_of
 from weft.loops.intervals import ANY, interval_of
 from weft.loops.joint_sums import joint_sums
@@ -15,6 +14,7 @@ from weft.loops.legality import points
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Cast, Read, Tile
 from weft.loops.semiring import SUM_OF_PRODUCTS
+from weft.loops.staged import Parts, further_sums
 from weft.loops.walk import Loop
 from weft.ops import Num, Scalar
 from weft.ops.dtypes import is_float, limits

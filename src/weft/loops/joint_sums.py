@@ -13,11 +13,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts
 from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import Buffer, For, Let, Local, Set, Stmt
 from weft.loops.semiring import SUM_OF_PRODUCTS, is_rounded
+from weft.loops.staged import Parts
 from weft.loops.walk import Body, everything, free, parts, perfect, reads, substituted, variables
 from weft.ops import Call, Scalar
 

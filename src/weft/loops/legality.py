@@ -1,7 +1,7 @@
 """What must hold for loops to run as their annotations say; each answer is the reason why they cannot, or nothing.
 
 Each annotation has its rule in `RULES`. What must hold for products in tiles or blocks is in `product_legality.py`, and
-what holds of all numbers of an annotation, in `how.py`.
+what holds of all numbers of an annotation, in `annotations.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from math import prod
 from typing import Any, NamedTuple
 
 from weft.affine import Affine
+from weft.loops.affine_accesses import Site, separated, sites
+from weft.loops.annotations import EXCLUSIVE, Annotation
 from weft.loops.effects import accumulation, effects
-from weft.loops.how import EXCLUSIVE, How
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
-    Ahead,
     Buffer,
-    Bypass,
     Cast,
     Cold,
     Collapse,
@@ -30,8 +29,10 @@ from weft.loops.nodes import (
     Lanes,
     Let,
     Local,
+    NonTemporal,
     Owners,
     Parallel,
+    PrefetchRows,
     Product,
     Read,
     Registers,
@@ -47,9 +48,8 @@ from weft.loops.nodes import (
     Vector,
 )
 from weft.loops.owner_computes import scatter_of
-from weft.loops.reaching import covered
+from weft.loops.reaching_writes import covered
 from weft.loops.semiring import is_accumulation
-from weft.loops.sites import Site, separated, sites
 from weft.loops.streams import LINE_BYTES, bypassing, fetched_by
 from weft.loops.walk import (
     WRITING,
@@ -321,7 +321,7 @@ def _collapse(how: Collapse, found: _Annotated) -> str:
     return scattered(found.loops, found.body, how.loops)
 
 
-def _any_order(how: How, found: _Annotated) -> str:
+def _any_order(how: Annotation, found: _Annotated) -> str:
     """No iteration touches a cell that another one writes, but for buffers of which each thread has one."""
     return carried(found.loops, found.body)
 
@@ -379,18 +379,18 @@ def _registers(how: Registers, found: _Annotated) -> str:
     return not_on_vectors(found.loops, found.body)
 
 
-def _in_order(how: How, found: _Annotated) -> str:
+def _in_order(how: Annotation, found: _Annotated) -> str:
     """Iterations stay in their order: nothing need hold."""
     return ""
 
 
-def _ahead(how: Ahead, found: _Annotated) -> str:
+def _ahead(how: PrefetchRows, found: _Annotated) -> str:
     """Iterations touch memory in pieces, and loops inside are there to fetch them."""
     fetched = len(found.loops) == 1 and fetched_by(found.loop)
     return "" if fetched else "no loop inside could fetch what it touches"
 
 
-def _bypass(how: Bypass, found: _Annotated) -> str:
+def _bypass(how: NonTemporal, found: _Annotated) -> str:
     """It runs on vectors, whole lines of them in registers, adds up nothing, and stores something in one piece."""
     if not any(isinstance(other, Vector | Registers) for other in found.loop.how):
         return "it does not run on vectors"
@@ -415,7 +415,7 @@ RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
     Vector: _vector,
     Registers: _registers,
     Unroll: _in_order,
-    Ahead: _ahead,
-    Bypass: _bypass,
+    PrefetchRows: _ahead,
+    NonTemporal: _bypass,
     Cold: _in_order,
 }

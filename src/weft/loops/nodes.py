@@ -11,7 +11,7 @@
             | Remark(text, body)                 body, under the assignment it came from
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
     what    = Product(left, right, sums, total, tile?, blocks?)           tiles of registers, blocks of a GPU
-    how     = Collapse | Parallel | Vector | …   how a loop runs (`how.py`)
+    how     = Collapse | Parallel | Vector | …   how a loop runs (`annotations.py`)
     test    = Inside(index, size)                0 <= index < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -32,18 +32,18 @@ from math import prod
 from typing import Any, TypeAlias
 
 from weft.affine import Affine
-from weft.loops.how import (
-    Ahead as Ahead,
+from weft.loops.annotations import (
+    Annotation as Annotation,
     Blocks as Blocks,
-    Bypass as Bypass,
     Cold as Cold,
     Collapse as Collapse,
     Grid as Grid,
-    How as How,
     Jam as Jam,
     Lanes as Lanes,
+    NonTemporal as NonTemporal,
     Owners as Owners,
     Parallel as Parallel,
+    PrefetchRows as PrefetchRows,
     Registers as Registers,
     Simt as Simt,
     Tile as Tile,
@@ -146,7 +146,7 @@ class For:
     loop: str
     size: int
     body: tuple[Stmt, ...]
-    how: tuple[How, ...] = ()
+    how: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

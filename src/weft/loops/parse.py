@@ -45,7 +45,7 @@ from weft.loops.nodes import (
     Tile,
     Update,
 )
-from weft.loops.parse_how import parse_how, parse_tile
+from weft.loops.parse_annotations import parse_how, parse_tile
 from weft.loops.show import INFIX, buffer_names, own_name
 from weft.loops.walk import depth, perfect
 from weft.notation import Mistake, Source, span_of, subtrees, tokens, word_of

@@ -12,7 +12,6 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, placed_parts
 from weft.loops.folded_sums import folded_sums
 from weft.loops.interleaving import interleaving, lies_in_words, narrow, register_type
 from weft.loops.joint_sums import all_sums, joint_sums
@@ -20,6 +19,7 @@ from weft.loops.legality import carried, carried_anywhere, not_on_vectors, scatt
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks, Cast, For, Let, Product, Read, Set, Staged, Stmt, Tile, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
+from weft.loops.staged import Parts, every_sum, further_sums, parts_of, placed_parts
 from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import Loop, around, everything, own_accesses, perfect
 from weft.ops import Call, Scalar

@@ -17,7 +17,7 @@ from itertools import chain
 from weft.affine import Affine, are_affine
 from weft.loops.effects import effects
 from weft.loops.nests import stride_of
-from weft.loops.nodes import Buffer, Bypass, For, If, Read, Role, Stmt, Store
+from weft.loops.nodes import Buffer, For, If, NonTemporal, Read, Role, Stmt, Store
 from weft.loops.walk import accesses, everything, own_accesses, scoped
 from weft.ops.dtypes import numpy_type
 
@@ -86,7 +86,7 @@ def _pieces(loop: For) -> list[MemoryStream]:
 def _past_caches(loop: For) -> Iterator[Buffer]:
     """The buffers that loops inside store past the caches."""
     for inner in everything(loop.body):
-        if isinstance(inner, For) and any(isinstance(one, Bypass) for one in inner.how):
+        if isinstance(inner, For) and any(isinstance(one, NonTemporal) for one in inner.how):
             yield from (one.buffer for one in bypassing(inner.loop, inner.body))
 
 

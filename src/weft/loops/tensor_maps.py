@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts
 from weft.loops.nodes import Buffer, Cast, Read
+from weft.loops.staged import Parts
 from weft.loops.walk import Loop
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from weft.habits import no_block
+from weft.migration_hints import no_block
 from weft.nn.attention import cross_attention, multi_head_att_workshop, multi_head_attention
 from weft.nn.classes import (
     box_muller,

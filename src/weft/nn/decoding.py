@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from weft.dynamic_scope import temporarily
 from weft.errors import WeftError
-from weft.holding import holding
 from weft.tensor.assignments import node
+from weft.tensor.creation import arange
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import maximum
-from weft.tensor.making import arange
 from weft.tensor.scope import current_application
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
@@ -92,7 +92,7 @@ def current_decoding() -> Decoding | None:
 
 def decoding(mode: Decoding | None) -> AbstractContextManager[Decoding | None]:
     """Apply layers to the tokens that follow; None for a layer of whole sequences in such a model, as an encoder is."""
-    return holding(_decoding, mode)
+    return temporarily(_decoding, mode)
 
 
 def refuse_decoding(what: str, fix: str) -> None:

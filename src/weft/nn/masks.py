@@ -13,11 +13,11 @@ from weft.einsum import parse_spec
 from weft.errors import WeftError
 from weft.nn.decoding import Decoding
 from weft.ops import Number, Scalar, call, where
+from weft.tensor.creation import arange
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import equal, logical_and
 from weft.tensor.groups import related
 from weft.tensor.leaves import offsets
-from weft.tensor.making import arange
 from weft.tensor.tensor import Tensor
 
 #: What is added to the score of what is hidden: exp gives 0.

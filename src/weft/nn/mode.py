@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from weft.assign import Code, seq
-from weft.holding import holding
+from weft.dynamic_scope import temporarily
 from weft.tensor import random
 from weft.tensor.random import DrawStep
 from weft.tensor.tensor import Tensor
@@ -57,7 +57,7 @@ def training(step: DrawStep) -> AbstractContextManager[Training]:
     [0.0, 2.0]
     """
     random.check_step(step)
-    return holding(_training, Training(step))
+    return temporarily(_training, Training(step))
 
 
 def dropped(x: Tensor, rate: float) -> Tensor:

@@ -16,8 +16,8 @@ from weft.tensor.einsum import einsum
 from weft.tensor.functions import sigmoid, tanh, where
 from weft.tensor.layers import op
 from weft.tensor.leaves import constant, offsets
+from weft.tensor.nested_results import Path, parts, structured_as
 from weft.tensor.params import param
-from weft.tensor.results import Path, parts, structured_as
 from weft.tensor.scan import scan
 from weft.tensor.tensor import Tensor
 

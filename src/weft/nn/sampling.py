@@ -8,11 +8,11 @@ from weft.einsum import parse_spec
 from weft.errors import WeftError
 from weft.nn.masks import HIDDEN
 from weft.ops import Scalar, call
+from weft.tensor.creation import arange
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import where
 from weft.tensor.groups import related
 from weft.tensor.leaves import offsets
-from weft.tensor.making import arange
 from weft.tensor.reductions import argmax, softmax, sum
 from weft.tensor.scan import scan
 from weft.tensor.sorting import top_k

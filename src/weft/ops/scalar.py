@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from weft.errors import WeftError
-from weft.habits import numpy_refused
+from weft.migration_hints import numpy_refused
 
 #: What NumPy calls Python's operators, when a number of its own meets something that is no array.
 UFUNCS: Mapping[str, str] = {

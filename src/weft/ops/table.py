@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import WeftError
-from weft.habits import no_accumulation
+from weft.migration_hints import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY

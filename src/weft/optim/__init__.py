@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from weft.habits import no_optimiser
+from weft.migration_hints import no_optimiser
 from weft.optim.accumulation import accumulate
+from weft.optim.adam_family import adam, adam_one, adamw, adamw_one, lamb, lamb_one
 from weft.optim.averaging import Average, ema
 from weft.optim.clipping import clip_by_norm, clip_by_value
-from weft.optim.descent import lion, lion_one, sgd, sgd_one
-from weft.optim.matrices import muon, muon_one
-from weft.optim.moments import adam, adam_one, adamw, adamw_one, lamb, lamb_one
+from weft.optim.gradient_descent import lion, lion_one, sgd, sgd_one
+from weft.optim.orthogonal_momentum import muon, muon_one
+from weft.optim.rmsprop_adagrad import adagrad, adagrad_one, rmsprop, rmsprop_one
 from weft.optim.schedules import constant, cosine, join, linear, one_cycle, step, warm_up
-from weft.optim.squares import adagrad, adagrad_one, rmsprop, rmsprop_one
 from weft.public import open_door, public
 
 _OPTIMISERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lamb", "muon")

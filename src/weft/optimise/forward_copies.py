@@ -18,7 +18,7 @@ from weft.loops.nodes import Buffer, Read
 from weft.loops.walk import substituted
 from weft.ops import Scalar
 from weft.optimise.forward_fills import stored_from, takes_all
-from weft.optimise.one_input import is_from_one, price_of
+from weft.optimise.single_source import is_from_one, price_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,14 @@ from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import Loop, free, mentioned, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
-from weft.optimise.added_up import Alone, axes_added_up, leaves_few_programs
 from weft.optimise.distribute import comes_later
 from weft.optimise.gather import compares
 from weft.optimise.inline import InverseAccess, invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
-from weft.optimise.one_input import is_from_one, price_of
 from weft.optimise.prologue import joined, placed
+from weft.optimise.single_source import is_from_one, price_of
+from weft.optimise.summed_products import Alone, axes_added_up, leaves_few_programs
 
 #: A one-hot is searched through so many copies: however long their chain is, it is not walked again from each of them.
 _COPIES = 16

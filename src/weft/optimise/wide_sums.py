@@ -41,7 +41,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.reaching import covered, sites
+from weft.loops.reaching_writes import covered, sites
 from weft.loops.roundings import PARTS
 from weft.loops.walk import (
     Body,

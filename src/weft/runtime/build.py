@@ -27,8 +27,8 @@ from weft.schedule import (
     schedule,
     stages,
 )
-from weft.schedule.alike import check_kernels, touched
-from weft.schedule.check_first import checking, checks_first
+from weft.schedule.hoist_checks import checking, hoisted_checks
+from weft.schedule.kernel_templates import check_kernels, touched
 from weft.schedule.stage import Stage
 from weft.schedule.tuning.subjects import after_decisions, before_decisions
 from weft.schedule.tuning.tuned import Tuned
@@ -192,7 +192,7 @@ class Request:
 
     def _unoptimised(self, lowered: Program, task: Task, clock: Clock) -> tuple[Kernel, ...]:
         """Every assignment as a kernel of its own."""
-        kernels = checks_first(as_kernels(lowered), task.checked, task.lasting)
+        kernels = hoisted_checks(as_kernels(lowered), task.checked, task.lasting)
         for _, stage in stages(lowered, task, passes=self.passes, clock=clock):
             kernels = stage.kernels
         return kernels

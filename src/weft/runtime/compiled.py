@@ -16,7 +16,7 @@ from weft.loops import Buffer, Program
 from weft.runtime.layout import Layout
 from weft.runtime.recomputed import recomputed
 from weft.schedule import Clock, Kernel, Schedule
-from weft.schedule.check_first import Checking
+from weft.schedule.hoist_checks import Checking
 
 if TYPE_CHECKING:
     from weft.runtime.build import Request

@@ -16,7 +16,7 @@ from weft.display import Shown, show_values
 from weft.display.values import BOXES, COLUMNS, ROWS
 from weft.dlpack import CPU, DeviceArray
 from weft.errors import WeftError, user_origin
-from weft.habits import no_context_attribute, not_called, not_pickled
+from weft.migration_hints import no_context_attribute, not_called, not_pickled
 from weft.public import public, public_methods
 from weft.runtime.counters import checked_counter
 from weft.runtime.default_context import DefaultContext

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from weft.assign import Awaited, Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
-from weft.habits import not_pickled
+from weft.migration_hints import not_pickled
 from weft.ops.dtypes import numpy_type
 from weft.public import public_methods
 from weft.runtime import errors

@@ -22,8 +22,8 @@ from weft.backends import Array
 from weft.config import config
 from weft.dlpack import DeviceArray
 from weft.errors import WeftError
-from weft.habits import not_pickled
 from weft.loops import Buffer
+from weft.migration_hints import not_pickled
 from weft.ops import Scalar
 from weft.public import public, public_methods, theirs
 from weft.runtime import errors
@@ -46,7 +46,7 @@ from weft.schedule.memory.memory_plan import MemoryPlan
 from weft.shape.named_sizes import CallSize
 from weft.shape.nodes import Dim
 from weft.tensor.functions import cast
-from weft.tensor.results import parts, structured_as
+from weft.tensor.nested_results import parts, structured_as
 from weft.tensor.scope import as_tensor
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor

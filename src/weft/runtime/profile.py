@@ -11,7 +11,7 @@ from weft.columns import table
 from weft.machine import Machine
 from weft.schedule import Kernel
 from weft.schedule.cost import assignments, cost, roofline
-from weft.schedule.gpu.gpu_bounds import gpu_bound
+from weft.schedule.gpu.gpu_roofline import gpu_bound
 from weft.schedule.gpu_model import Gpu
 
 

@@ -12,9 +12,9 @@ from weft.assign import Code
 from weft.assign.dtype_inference import show_precisions
 from weft.backends import Executable
 from weft.errors import WeftError
-from weft.habits import not_pickled
 from weft.loops import Buffer, Program, show as show_loops
 from weft.machine import Machine
+from weft.migration_hints import not_pickled
 from weft.public import public, theirs
 from weft.runtime import errors
 from weft.runtime.bisect import Difference, first_difference

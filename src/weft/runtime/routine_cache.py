@@ -15,7 +15,7 @@ from weft.backends import KernelCall, Lasting
 from weft.cache import cache_folder, opened, own_identity
 from weft.loops import Buffer, Role
 from weft.runtime.compiled import Compiled
-from weft.schedule.check_first import Checking
+from weft.schedule.hoist_checks import Checking
 
 C = TypeVar("C")
 

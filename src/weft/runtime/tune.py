@@ -19,7 +19,7 @@ from weft.errors import WeftError
 from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
-from weft.runtime.contest import duel, rounds
+from weft.runtime.interleaved_timing import duel, rounds
 from weft.runtime.tuner import Tuner
 from weft.runtime.tuning_report import Display, TuningReport
 from weft.runtime.values import read

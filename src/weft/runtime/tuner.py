@@ -2,8 +2,8 @@
 
 Each kernel begins at the best that is known. Candidates (`schedule/tuning/search.py`) are compiled a few at a time.
 One whose answers are not those of the untuned kernel is refused before it is timed; one that is clearly quicker than
-the best so far, in rounds in which both run in turns (`contest.py`), is the best from then on. Kernels that take
-longest, and are farthest from what the machine could do, are tried most.
+the best so far, in rounds in which both run in turns (`interleaved_timing.py`), is the best from then on. Kernels
+that take longest, and are farthest from what the machine could do, are tried most.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from weft.errors import WeftError
 from weft.loops import Buffer, MalformedLoops
 from weft.runtime.build import Request
 from weft.runtime.compiled import Compiled
-from weft.runtime.contest import CLEARLY, Sample, raced, rounds
+from weft.runtime.interleaved_timing import CLEARLY, Sample, raced, rounds
 from weft.runtime.speeds import with_measured_speeds
 from weft.runtime.tuning_report import Display, TunedKernel
 from weft.runtime.workbench import Trial, Workbench
 from weft.schedule import Kernel
 from weft.schedule.cost import assignments, cost, roofline
 from weft.schedule.decisions import Decisions
-from weft.schedule.gpu.gpu_bounds import gpu_bound
+from weft.schedule.gpu.gpu_roofline import gpu_bound
 from weft.schedule.tuning.search import Search
 from weft.schedule.tuning.subjects import Subject, after_decisions, subjects
 from weft.schedule.tuning.tuned import Found, Tuned, machine_key

@@ -13,8 +13,8 @@ from weft.loops import Buffer, Role, buffers_of
 from weft.loops.effects import effects
 from weft.loops.walk import accesses
 from weft.runtime.bisect import difference
-from weft.runtime.contest import Sample
 from weft.runtime.crashes import compiled
+from weft.runtime.interleaved_timing import Sample
 from weft.schedule import Kernel, as_program
 from weft.schedule.memory.memory_plan import MemoryPlan
 

@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from weft.errors import WeftError
-from weft.loops import For, How, Role, Staged, Stmt
-from weft.loops.annotations import plain
-from weft.loops.how import ANNOTATIONS
+from weft.loops import Annotation, For, Role, Staged, Stmt
+from weft.loops.annotations import ANNOTATIONS
 from weft.loops.legality import illegal, is_cold, is_shared
+from weft.loops.staged import plain
 from weft.loops.walk import body_of, everything, retargeted, top_down
 from weft.schedule.nodes import Kernel
 
 
-def annotated(loop: For, how: How) -> For:
+def annotated(loop: For, how: Annotation) -> For:
     """A loop that runs so as well, in place of what it did of that kind."""
     others = [one for one in loop.how if type(one) is not type(how)]
     return replace(loop, how=tuple(sorted([*others, how], key=lambda one: ANNOTATIONS.index(type(one)))))
 
 
-def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:
+def annotate(kernel: Kernel, loop: str, how: Annotation) -> Kernel:
     """A kernel with a loop, wherever it has one of that name, that runs so as well."""
     found = [one for one in everything(kernel.body) if isinstance(one, For) and one.loop == loop]
     problem = next(filter(None, (illegal(annotated(one, how)) for one in found)), "")

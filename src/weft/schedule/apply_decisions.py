@@ -12,12 +12,12 @@ from weft.errors import WeftError, warn
 from weft.loops import Buffer, For, MalformedLoops, Parallel, Program, Staged, Stmt, Vector, check
 from weft.loops.names import BlockNames
 from weft.loops.walk import Body, everything, top_down
-from weft.schedule.alike import once
 from weft.schedule.annotate import replaced
 from weft.schedule.canonical import digest, systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, outside_products
 from weft.schedule.gpu_decisions import is_launch, with_gpu_decisions
+from weft.schedule.kernel_templates import per_template
 from weft.schedule.nests.bands import rearranged, tile_loop
 from weft.schedule.nests.parallelise import with_private
 from weft.schedule.nests.vectorise import in_variable
@@ -65,7 +65,7 @@ def recalled(
 ) -> list[Kernel]:
     """The kernels, those of which tuning has found how they run best as it says; `own`: buffers that one alone uses."""
     given = tuned, options, static, places
-    found = once(kernels, lambda one, inside: _recalled(one.template, inside, *given), own)
+    found = per_template(kernels, lambda one, inside: _recalled(one.template, inside, *given), own)
     return [
         one if body is None else replace(one.with_template(body), decided=True)
         for one, body in zip(kernels, found, strict=True)

@@ -16,7 +16,7 @@ from itertools import count
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Program, Remark, Role, Staged, Stmt, buffers_of
-from weft.loops.annotations import description_of
+from weft.loops.staged import description_of
 from weft.loops.walk import Body, Renaming, bottom_up, rename, retargeted
 from weft.naming import FreshNames
 from weft.schedule.nodes import Kernel

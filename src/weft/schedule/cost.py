@@ -7,7 +7,7 @@ what only hands a value on is not counted at all; nor are affine indices.
 `read` and `written` are bytes of different cells, each counted once: what must come from memory and go there if caches
 hold everything in between. What the kernel reads only after writing it itself does not come from memory. `loads` and
 `stores` are the bytes of every access. Code under tests counts as if they held, so it is bounded from above; so are
-cells that are no boxes (`touched_cells.py`). `exact` says that nothing is bounded but all is counted.
+cells that are no boxes (`access_footprints.py`). `exact` says that nothing is bounded but all is counted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from math import prod
 from weft.columns import shortened, table
 from weft.loops import Buffer, Cast, Stmt, Update, combined
 from weft.loops.legality import points
-from weft.loops.reaching import Site, covered, sites
+from weft.loops.reaching_writes import Site, covered, sites
 from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
+from weft.schedule.access_footprints import box_of, union
 from weft.schedule.nodes import Kernel
-from weft.schedule.touched_cells import box_of, union
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The passes that decide how loops run, and not what they compute: tuned decisions, tiles, threads, vectors, launches.
 
-Each puts values of `loops/how.py` at loops, where `loops/legality.py` allows it. `pipeline.py` has their order.
+Each puts values of `loops/annotations.py` at loops, where `loops/legality.py` allows it. `pipeline.py` has their order.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.loops import Ahead, Bypass, Collapse, Jam, Product, Registers, Simt, Vector
-from weft.schedule.alike import once
+from weft.loops import Collapse, Jam, NonTemporal, PrefetchRows, Product, Registers, Simt, Vector
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.gpu.simt import is_on_gpu, simt_launches
-from weft.schedule.nests.bypass_caches import bypassing_caches
+from weft.schedule.kernel_templates import per_template
 from weft.schedule.nests.collapse import collapsed
-from weft.schedule.nests.fetch_ahead import fetching_ahead
+from weft.schedule.nests.nontemporal_stores import bypassing_caches
 from weft.schedule.nests.parallelise import parallelised
+from weft.schedule.nests.prefetch_rows import fetching_ahead
 from weft.schedule.nests.unroll_jam import jammed
 from weft.schedule.nests.vectorise import vectorised
 from weft.schedule.nodes import Kernel
@@ -23,7 +23,7 @@ from weft.schedule.products.tile import tiled
 from weft.schedule.stage import Stage, Task, each_kernel_knowing, where_placed
 
 
-def recall_decisions(stage: Stage, task: Task) -> Stage:
+def apply_tuned(stage: Stage, task: Task) -> Stage:
     """Run the loops of kernels as tuning found best, where it did: the passes that follow leave them alone.
 
     for i: y[i] = x[i] * 2    becomes    for i on threads by 512, on vectors of 8: y[i] = x[i] * 2
@@ -85,20 +85,20 @@ def vectorise(stage: Stage, task: Task) -> Stage:
     return where_placed(stage, task, Vector, lambda body: vectorised(body, task.options, registers))
 
 
-def fetch_ahead(stage: Stage, task: Task) -> Stage:
+def prefetch_rows(stage: Stage, task: Task) -> Stage:
     """Fetch the next row from memory while loops pass over one several times.
 
-    for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
+    for i: { for j: s = s + x[i, j];  … }    becomes    for i prefetching 1 ahead: { for j: s = s + x[i, j];  … }
     """
-    return where_placed(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
+    return where_placed(stage, task, PrefetchRows, lambda body: fetching_ahead(body, task.options))
 
 
-def bypass_caches(stage: Stage, task: Task) -> Stage:
+def nontemporal_stores(stage: Stage, task: Task) -> Stage:
     """Store past the caches what nothing near reads, where they would not hold it.
 
-    for j on vectors: y[j] = x[j] * 2    becomes    for j on vectors, past caches: y[j] = x[j] * 2
+    for j on vectors: y[j] = x[j] * 2    becomes    for j on vectors, non-temporal: y[j] = x[j] * 2
     """
-    return where_placed(stage, task, Bypass, lambda body: bypassing_caches(body, task.options))
+    return where_placed(stage, task, NonTemporal, lambda body: bypassing_caches(body, task.options))
 
 
 def launch(stage: Stage, task: Task) -> Stage:
@@ -109,6 +109,6 @@ def launch(stage: Stage, task: Task) -> Stage:
     if Simt not in task.places:
         return stage
     kernels = stage.kernels
-    found = once(kernels, lambda one, _: [one.template] if is_on_gpu(one) else simt_launches(one, task.options))
+    found = per_template(kernels, lambda one, _: [one.template] if is_on_gpu(one) else simt_launches(one, task.options))
     made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
     return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))

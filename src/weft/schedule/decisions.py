@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from weft.loops import Blocks, For, How, Product, Staged, Stmt, Tile
-from weft.loops.how import is_within_limits, read_how
+from weft.loops import Annotation, Blocks, For, Product, Staged, Stmt, Tile
+from weft.loops.annotations import is_within_limits, read_how
 from weft.loops.show import show_product
 from weft.loops.walk import body_of
 from weft.loops.wording import read
@@ -36,7 +36,7 @@ _PRODUCT = re.compile(
 class Decisions:
     """How loops run, by name, and products, by the name of their sum; the tiles and the order of loops in nests."""
 
-    loops: tuple[tuple[str, tuple[How, ...]], ...] = ()
+    loops: tuple[tuple[str, tuple[Annotation, ...]], ...] = ()
     products: tuple[tuple[str, Product], ...] = ()
     tiles: tuple[tuple[str, int], ...] = ()
     order: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class Decisions:
         """What a backend must be able to run."""
         return {type(one) for _, how in self.loops for one in how} | ({Product} if self.products else set())
 
-    def how(self, loop: str) -> tuple[How, ...]:
+    def how(self, loop: str) -> tuple[Annotation, ...]:
         return dict(self.loops).get(loop, ())
 
     def product(self, total: str) -> Product | None:
         return dict(self.products).get(total)
 
-    def with_how(self, loop: str, how: Sequence[How]) -> Decisions:
+    def with_how(self, loop: str, how: Sequence[Annotation]) -> Decisions:
         """A loop runs so, and in no other way."""
         others = [one for one in self.loops if one[0] != loop]
         return replace(self, loops=_sorted([*others, (loop, tuple(how))] if how else others))
@@ -107,7 +107,7 @@ def read_decisions(texts: Mapping[str, str]) -> Decisions:
     return found
 
 
-def _how(text: str) -> How:
+def _how(text: str) -> Annotation:
     found = read_how(text)
     if found is None:
         raise ValueError(f"{text!r} does not say how a loop runs")

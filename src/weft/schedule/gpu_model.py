@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from weft.errors import WeftError
 from weft.machine import Machine
-from weft.optimise.added_up import Alone
+from weft.optimise.summed_products import Alone
 from weft.public import public_constructor
 
 #: Rows, columns, sums, warps and stages of a program's block.

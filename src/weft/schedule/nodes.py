@@ -15,8 +15,8 @@ from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Program, Remark, Stmt
 from weft.loops.walk import Body
 from weft.optimise.inline_decision import Verdict
+from weft.schedule.alpha_renaming import IDENTITY, AlphaRenaming
 from weft.schedule.loop_tree import bound_names, new_names, renamed
-from weft.schedule.other_names import ITSELF, OtherNames
 
 if TYPE_CHECKING:
     from weft.schedule.memory.memory_plan import MemoryPlan
@@ -45,7 +45,7 @@ class Kernel:
     shared: tuple[SharedLoop, ...] = ()
     recurrence: bool = False
     threads: int = 0
-    renaming: OtherNames = ITSELF
+    renaming: AlphaRenaming = IDENTITY
     decided: bool = False
     sweep: int = 0
 
@@ -56,7 +56,7 @@ class Kernel:
 
     def with_body(self, body: Body) -> Kernel:
         """It with other statements."""
-        return replace(self, template=body, renaming=ITSELF)
+        return replace(self, template=body, renaming=IDENTITY)
 
     def with_template(self, template: Body) -> Kernel:
         """It with what became of its template."""

@@ -29,15 +29,13 @@ from weft.optimise.scalar_replacement import replaced_aggregates
 from weft.optimise.scatter_to_gather import gathering
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
-from weft.schedule.alike import once, with_own_partials, with_templates
-from weft.schedule.check_first import checks_first
 from weft.schedule.decision_passes import (
-    bypass_caches,
+    apply_tuned,
     collapse,
-    fetch_ahead,
     launch,
+    nontemporal_stores,
     parallelise,
-    recall_decisions,
+    prefetch_rows,
     tile,
     unroll_jam,
     vectorise,
@@ -49,6 +47,8 @@ from weft.schedule.fusion.rematerialise import Rematerialised, rematerialised
 from weft.schedule.fusion.strip_cost import StripCost
 from weft.schedule.fusion.strip_mine import strip_mined
 from weft.schedule.fusion.strips import touched_buffers
+from weft.schedule.hoist_checks import hoisted_checks
+from weft.schedule.kernel_templates import per_template, with_own_partials, with_templates
 from weft.schedule.memory.fold_storage import folded
 from weft.schedule.memory.in_place import coalesced
 from weft.schedule.memory.memory_plan import planned
@@ -222,7 +222,7 @@ def simplify_nests(stage: Stage, task: Task) -> Stage:
     parts = list(stage.parts)
     hidden = [at for at, one in enumerate(parts) if contractions.is_hidden(one.body, points)]
     alike = with_templates(parts[at] for at in hidden)
-    for at, one, body in zip(hidden, alike, once(alike, simpler, stage.unsigned), strict=True):
+    for at, one, body in zip(hidden, alike, per_template(alike, simpler, stage.unsigned), strict=True):
         parts[at] = one.with_template(body)
     return replace(stage, formed=tuple(parts))
 
@@ -260,7 +260,7 @@ def forward_stores(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(forwarded(stage.kernels, task.kept)))
 
 
-def find_alike(stage: Stage, task: Task) -> Stage:
+def deduplicate(stage: Stage, task: Task) -> Stage:
     """Find kernels that are equal but for names: what follows rewrites one of them for all.
 
     kernel 0: h1[i] = x[i] + b1[i];  kernel 1: h2[i] = h1[i] + b2[i]    becomes    kernel 1: kernel 0 with x as h1, …
@@ -375,7 +375,7 @@ def block_loops(stage: Stage, task: Task) -> Stage:
     return where_placed(stage, task, Vector, lambda body: blocked(body, task.options))
 
 
-def number_partials(stage: Stage, task: Task) -> Stage:
+def rename_partials(stage: Stage, task: Task) -> Stage:
     """Give the partial accumulators of every kernel ids of their own: what two kernels share they would wait for.
 
     kernel 0: s_part#0[l] += …;  kernel 1: s_part#0[l] += …    becomes    kernel 1: s_part#1[l] += …
@@ -393,12 +393,12 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
-def check_first(stage: Stage, task: Task) -> Stage:
+def hoist_checks(stage: Stage, task: Task) -> Stage:
     """Find what is checked of a run before it writes what outlasts it.
 
     w.grad = 0;  ids.extremes = …;  w.grad += …    becomes    ids.extremes = …;  w.grad = 0;  w.grad += …
     """
-    return replace(stage, formed=checks_first(stage.kernels, task.checked, task.lasting))
+    return replace(stage, formed=hoisted_checks(stage.kernels, task.checked, task.lasting))
 
 
 def plan_memory(stage: Stage, task: Task) -> Stage:
@@ -427,7 +427,7 @@ PASSES = (
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
     Pass("forward_stores", forward_stores),
-    Pass("find_alike", find_alike),
+    Pass("deduplicate", deduplicate),
     Pass("pad_windows", pad_windows),
     Pass("partition", partition),
     Pass("split_accumulations", split_accumulations),
@@ -440,19 +440,19 @@ PASSES = (
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
     Pass("block_loops", block_loops),
-    Pass("number_partials", number_partials),
+    Pass("rename_partials", rename_partials),
     Pass("fold_storage", fold_storage),
-    Pass("check_first", check_first),
+    Pass("hoist_checks", hoist_checks),
     Pass("plan_memory", plan_memory),
-    Pass("recall_decisions", recall_decisions),
+    Pass("apply_tuned", apply_tuned),
     Pass("tile", tile),
     Pass("collapse", collapse),
     Pass("parallelise", parallelise),
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
     Pass("launch", launch),
-    Pass("bypass_caches", bypass_caches),
-    Pass("fetch_ahead", fetch_ahead),
+    Pass("nontemporal_stores", nontemporal_stores),
+    Pass("prefetch_rows", prefetch_rows),
 )
 
 
@@ -460,7 +460,7 @@ PASSES = (
 UNOPTIMISED = tuple(
     one
     for one in PASSES
-    if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise, launch)
+    if one.run in (replace_aggregates, widen_sums, hoist_checks, collapse, unroll_jam, vectorise, launch)
 )
 
 

@@ -9,10 +9,10 @@ from weft.loops import Buffer, Grid, Parallel, Product
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.inline_decision import Verdict
-from weft.schedule.alike import once
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
 from weft.schedule.fusion.rematerialise import Rematerialised
+from weft.schedule.kernel_templates import per_template
 from weft.schedule.memory.memory_plan import MemoryPlan
 from weft.schedule.nodes import Kernel, SharedLoop, with_shared_loops
 
@@ -102,7 +102,9 @@ def each_kernel_knowing(
     stage: Stage, change: Callable[[Body, Collection[Buffer]], Body], some: Collection[Buffer] = ()
 ) -> Stage:
     """The stage with the statements of every kernel changed, by a rule that asks which buffers are among some."""
-    bodies = once(stage.parts, lambda one, own: one.template if one.decided else change(one.template, own), some)
+    bodies = per_template(
+        stage.parts, lambda one, own: one.template if one.decided else change(one.template, own), some
+    )
     return replace(stage, formed=tuple(map(Kernel.with_template, stage.parts, bodies)))
 
 

@@ -37,7 +37,7 @@ from weft.errors import WeftError, user_origin, warn
 from weft.ops import Num
 from weft.tensor.adjoint import pull_back_all
 from weft.tensor.gradient import chosen_between, computed_together, topological
-from weft.tensor.results import parts, structured_as
+from weft.tensor.nested_results import parts, structured_as
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 

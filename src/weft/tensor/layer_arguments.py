@@ -18,7 +18,7 @@ from typing import Any
 from weft.arguments import argument_meant
 from weft.errors import WeftError
 from weft.lazy import lazy_property
-from weft.tensor.results import parts
+from weft.tensor.nested_results import parts
 from weft.tensor.scope import is_array
 from weft.tensor.tensor import Tensor
 

@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.errors import NoSuchName, ShapeError, WeftError
-from weft.habits import no_layer_attribute, not_pickled
+from weft.migration_hints import no_layer_attribute, not_pickled
 from weft.public import public, public_methods
 from weft.tensor.layer_arguments import LayerArguments
 from weft.tensor.leaves import UNNAMED
-from weft.tensor.results import Returns
+from weft.tensor.nested_results import Returns
 from weft.tensor.scope import LayerScope, current_application, inside, told_apart
 from weft.tensor.tensor import Tensor
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from weft.assign import Cells, Data, Extent, Node, NodeName, Offset, SizeOf
 from weft.assign.nodes import Initial
+from weft.dynamic_scope import temporarily
 from weft.errors import Origin, WeftError, user_origin
-from weft.holding import holding
 from weft.ops import Number, Scalar, call, scalar, where
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Parameter
@@ -52,7 +52,7 @@ class Draws:
 
     def again(self) -> AbstractContextManager[_Repeated]:
         """Draw what was drawn before, name by name in order; what was not is drawn anew, and kept."""
-        return holding(_draws, _Repeated(self._texts))
+        return temporarily(_draws, _Repeated(self._texts))
 
 
 @dataclass(frozen=True, slots=True)

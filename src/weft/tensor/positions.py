@@ -1,7 +1,7 @@
 """Operands that hold positions: what every assignment over an operation's loops reads besides values.
 
 Unless an einsum says what is meant by positions outside their axis, they are watched: their least and their greatest
-are looked at in every run, before it writes what outlasts it (`schedule/check_first.py`). What runs until then holds
+are looked at in every run, before it writes what outlasts it (`schedule/hoist_checks.py`). What runs until then holds
 them inside, or writes nothing (`assign/explicit.py`), so that no other memory is touched. It is what a comprehension
 does of subscripts that are no sums of indices (`comprehension/gather_checks.py`), and likewise those that can be proved
 are not watched (`loops/intervals.py`).

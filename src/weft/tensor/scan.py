@@ -13,16 +13,16 @@ from typing import Any
 
 from weft.assign import Cells, Fetch, Node, NodeName, Precision, in_code
 from weft.assign.dtype_inference import Peek
+from weft.dynamic_scope import temporarily
 from weft.einsum import parse_spec
 from weft.errors import Origin, ShapeError, WeftError, user_origin, warn
-from weft.holding import holding
 from weft.ops.dtypes import is_float
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Stated
 from weft.tensor.checkpoints import ScanNames, checkpointed, scanned
 from weft.tensor.grad import shaped
+from weft.tensor.nested_results import Path, parts, structured_as
 from weft.tensor.recurrence import Carry, Recurrence, iteration_slice, loop_along
-from weft.tensor.results import Path, parts, structured_as
 from weft.tensor.scan_axis import FIRST_BATCH_AXIS, ScanAxis
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
@@ -90,7 +90,7 @@ def loops_around() -> int:
 
 def inside_loops(count: int) -> AbstractContextManager[int]:
     """What is built here stands inside so many loops, traced before."""
-    return holding(_depth, count)
+    return temporarily(_depth, count)
 
 
 @contextmanager

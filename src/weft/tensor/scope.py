@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.dlpack import is_producer
+from weft.dynamic_scope import temporarily
 from weft.errors import Origin, WeftError, said_at, user_origin
-from weft.holding import holding
 from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor, is_number
@@ -120,7 +120,7 @@ def current_application() -> LayerApplication | None:
 
 def inside(scope: LayerScope) -> AbstractContextManager[LayerApplication]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
-    return holding(_application, LayerApplication(scope))
+    return temporarily(_application, LayerApplication(scope))
 
 
 def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:

@@ -11,9 +11,9 @@ from weft.einsum.nodes import Kind, Label
 from weft.errors import WeftError
 from weft.shape.logic import Slice
 from weft.shape.subscripts import AxisRange, SlicedRow
+from weft.tensor.advanced_indexing import holds_positions, in_two, picked
 from weft.tensor.lookups import take
 from weft.tensor.operator import Operator
-from weft.tensor.picks import holds_positions, in_two, picked
 from weft.tensor.subscripts import refuse_truths, slice_logic
 from weft.tensor.tensor import Tensor
 from weft.tensor.windows import window_at

@@ -13,7 +13,7 @@ from weft.arguments import excerpt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
-from weft.habits import no_attribute, not_pickled, numpy_refused
+from weft.migration_hints import no_attribute, not_pickled, numpy_refused
 from weft.ops import Monoid, Number, Scalar
 from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
@@ -23,7 +23,7 @@ from weft.shape.close import peek
 from weft.shape.infer import Operation
 from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
-from weft.tensor.refusals import Refusing
+from weft.tensor.unsupported import Refusing
 
 if TYPE_CHECKING:
     from types import EllipsisType

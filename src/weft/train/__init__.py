@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from weft.habits import no_training
+from weft.migration_hints import no_training
 from weft.public import open_door, public
 from weft.train.evaluation import accuracy, evaluate, predict
 from weft.train.fitting import fit

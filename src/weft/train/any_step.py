@@ -23,7 +23,7 @@ from weft.tensor.gradient import grad_update
 from weft.tensor.params import Draws
 from weft.tensor.slices import StaticIndex, counter
 from weft.tensor.tensor import Tensor
-from weft.train.kinds import checked_call, checked_context, checked_tensor, other_parameters
+from weft.train.batch_functions import checked_call, checked_context, checked_tensor, other_parameters
 
 #: What the loss is called among what a step computes.
 LOSS = "loss"

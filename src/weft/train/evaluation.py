@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.backends import Array
-from weft.data.checked import checked_whole, examples
+from weft.data.validation import checked_whole, examples
 from weft.einsum import parse_spec
 from weft.errors import ShapeError, WeftError
 from weft.ops import call
@@ -22,9 +22,9 @@ from weft.tensor.functions import cast, maximum, not_equal
 from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, related
 from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
-from weft.train.feed import feed_of
-from weft.train.kinds import BatchPlan, ByKind, checked_call, checked_tensor
-from weft.train.tally import Tally
+from weft.train.batch_functions import BatchPlan, ByKind, checked_call, checked_tensor
+from weft.train.batch_sources import feed_of
+from weft.train.running_means import Tally
 
 #: A number of a batch, from what the model gives and what it should give.
 Metric: TypeAlias = Callable[..., Any]

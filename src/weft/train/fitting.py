@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from weft.assign import Code
-from weft.data.checked import checked_seed, checked_whole
+from weft.data.validation import checked_seed, checked_whole
 from weft.errors import WeftError
 from weft.optim import adam
 from weft.runtime import Context
 from weft.schedule import CompileOptions
 from weft.tensor.tensor import Tensor
-from weft.train.account import Account
 from weft.train.any_step import AnyStep, checked_settings
+from weft.train.batch_functions import ByKind, checked_call, checked_context, checked_tensor, context_of
+from weft.train.batch_sources import Feed, feed_of
 from weft.train.evaluation import Metrics, checked_metrics, means_over, measured_by, outcome
-from weft.train.feed import Feed, feed_of
 from weft.train.history import EpochRecord, History, Stopped
 from weft.train.interrupt import asked_to_stop
-from weft.train.kinds import ByKind, checked_call, checked_context, checked_tensor, context_of
 from weft.train.parallel import DataParallel
 from weft.train.progress import Line, line
 from weft.train.run_files import Checkpoints
+from weft.train.run_state import Account
 from weft.train.stepping import TrainStep
 
 #: What is told of an epoch; the run ends if it gives True.

@@ -22,7 +22,7 @@ from weft.tensor.leaves import data
 from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor
 from weft.train.any_step import LOSS, AnyStep, BuiltLoss, StepSettings, checked_settings, told
-from weft.train.kinds import taken_names
+from weft.train.batch_functions import taken_names
 from weft.train.shards import checked_batch, drawn_apart, merges, shard_slices
 
 

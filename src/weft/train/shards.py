@@ -11,7 +11,7 @@ import numpy.typing as npt
 from weft.assign import Accum, Cells, Code, Fetch, Symbol
 from weft.assign.nodes import Piece, rebuilt
 from weft.backends import Array
-from weft.data.checked import count_examples
+from weft.data.validation import count_examples
 from weft.errors import WeftError
 from weft.ops import Call, Num, Scalar
 from weft.tensor.leaves import numbers

@@ -14,7 +14,7 @@ from weft.schedule import CompileOptions
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
 from weft.train.any_step import AnyStep, StepSettings, checked_settings, told
-from weft.train.kinds import BatchPlan, ByKind, taken_names
+from weft.train.batch_functions import BatchPlan, ByKind, taken_names
 from weft.train.shards import checked_batch
 
 

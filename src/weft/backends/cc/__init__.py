@@ -16,7 +16,7 @@ from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Array, Bindable, BoundProgram, CompilerCrash, Executable, KernelCall, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError
-from weft.loops import Ahead, Bypass, Cold, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
+from weft.loops import Cold, Collapse, Jam, NonTemporal, Parallel, PrefetchRows, Product, Registers, Unroll, Vector
 from weft.schedule.nodes import Kernel
 
 __all__ = ["Cc"]
@@ -58,7 +58,7 @@ class Cc(HostMemory):
 
     @property
     def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead, Bypass, Cold])
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, PrefetchRows, NonTemporal, Cold])
 
     @property
     def identity(self) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.backends.cc.beside import Beside, TilesBeside
+from weft.backends.cc.joint_tiles import Beside, TilesBeside
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
 from weft.loops import Let
-from weft.loops.annotations import Parts
 from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import points, sums_of
+from weft.loops.staged import Parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@
 
 `buffers[n]` is the memory of the kernel's n-th buffer, `given[n]` the position of its n-th static index. Buffers never
 overlap. `run` has scratch memory, of `kernel_scratch` bytes for each thread where there is such a constant: what a
-kernel has on the stack stays small. It also has the threads that share loops (`shared.py`). Nothing is decided here:
-how loops run is written on them.
+kernel has on the stack stays small. It also has the threads that share loops (`parallel_for.py`). Nothing is decided
+here: how loops run is written on them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from weft.backends.c_family import writer as c_family
 from weft.backends.c_family.types import c_type, literal
 from weft.backends.c_family.writer import word
 from weft.backends.cc.contraction import Placed
-from weft.backends.cc.held import declared_arrays, held_in, with_held
+from weft.backends.cc.expanded_loops import all_written_out
 from weft.backends.cc.interleaved_words import in_words
 from weft.backends.cc.lines import simd
-from weft.backends.cc.shared import SharedWork, finishing, shared_in
-from weft.backends.cc.written_out import all_written_out
+from weft.backends.cc.parallel_for import SharedWork, finishing, shared_in
+from weft.backends.cc.register_arrays import declared_arrays, held_in, with_held
 from weft.loops import (
-    Ahead,
     Buffer,
-    Bypass,
     Fill,
     For,
+    NonTemporal,
     Parallel,
+    PrefetchRows,
     Program,
     Registers,
     Role,
@@ -40,9 +40,9 @@ from weft.loops import (
     Vector,
     buffers_of,
 )
-from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import sums_of
+from weft.loops.staged import placed_parts
 from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, fetched_by
 from weft.loops.walk import everything
 from weft.ops.dtypes import numpy_type
@@ -113,7 +113,7 @@ class KernelWriter(c_family.Writer):
     def loop(self, stmt: For, indent: str) -> Iterator[str]:
         shared = any(isinstance(one, Parallel) for one in stmt.how)
         first, end = ("first", "end") if shared else ("0", str(stmt.size))
-        if {Bypass, Vector} <= {type(one) for one in stmt.how}:
+        if {NonTemporal, Vector} <= {type(one) for one in stmt.how}:
             yield from self._past_caches(stmt, first, end, indent)
         else:
             yield from self._counted(stmt, first, end, indent)
@@ -130,7 +130,7 @@ class KernelWriter(c_family.Writer):
                 case Registers(lanes=lanes):
                     yield from self._in_registers(stmt, lanes, indent)
                     return
-                case Ahead(iterations=iterations):
+                case PrefetchRows(iterations=iterations):
                     last = stmt.size - 1
                     lead.append(
                         f"const int64_t {name}ahead = {name} + {iterations} < {last} ? {name} + {iterations} : {last};"
@@ -154,7 +154,7 @@ class KernelWriter(c_family.Writer):
     def _in_registers(self, stmt: For, lanes: int, indent: str) -> Iterator[str]:
         """A loop whose vectors are written out."""
         name, count = word(stmt.loop), stmt.size // lanes
-        past = any(isinstance(one, Bypass) for one in stmt.how)
+        past = any(isinstance(one, NonTemporal) for one in stmt.how)
         stored = bypassing(stmt.loop, stmt.body) if past else []
         yield f"{indent}#pragma GCC unroll {count}"
         yield f"{indent}for (int64_t {name}vector = 0; {name}vector < {count}; {name}vector++) {{"

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from weft.affine import Affine
 from weft.backends.cc.lines import Lines, loop, unrolled
 from weft.loops import Read, Tile, dtype_of
-from weft.loops.annotations import Parts, with_indices
 from weft.loops.interleaving import WORD, narrow
 from weft.loops.nests import stride_of
+from weft.loops.staged import Parts, with_indices
 from weft.ops import Scalar
 
 if TYPE_CHECKING:

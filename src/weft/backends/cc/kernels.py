@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from weft.backends.c_family.writer import safe
 from weft.backends.cc.emit import emit
-from weft.backends.written import WrittenKernel, readable, written
+from weft.backends.kernel_texts import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer
 from weft.loops.walk import Body

@@ -16,10 +16,10 @@ from weft.backends.cc.interleaved_words import PLACE, Words
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, nested, unrolled
 from weft.backends.cc.semirings import VectorOps
 from weft.loops import Read, Tile, walk
-from weft.loops.annotations import Parts
 from weft.loops.interleaving import register_type
 from weft.loops.legality import points
 from weft.loops.semiring import SUM_OF_PRODUCTS
+from weft.loops.staged import Parts
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 from weft.ops.dtypes import is_float

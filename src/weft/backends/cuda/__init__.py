@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from weft.backends.cuda.described_gpu import described_gpu
-from weft.backends.cuda.found import driver_report, usable_driver
+from weft.backends.cuda.availability import driver_report, usable_driver
+from weft.backends.cuda.device_attributes import described_gpu
 from weft.backends.cuda.gpu_device import GpuDevice, architecture, most_shared
 from weft.backends.cuda.gpu_kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
 from weft.backends.cuda.gpu_memory import GpuMemory
 from weft.backends.cuda.graph import Graph
+from weft.backends.cuda.kernel_cache import KernelStore
+from weft.backends.cuda.kernel_source import Launch
 from weft.backends.cuda.libcuda import Driver
-from weft.backends.cuda.source import Launch
-from weft.backends.cuda.store import KernelStore
 from weft.backends.protocol import Bindable, CompilerCrash, DeviceUse, Executable, KernelCall
 from weft.cache import cache_folder
 from weft.errors import WeftError

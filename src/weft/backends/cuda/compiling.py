@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from weft.backends.cuda.gpu_kernels import TOOLCHAINS, Compile, Language, Toolchain
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.kernel_source import Launch, Source
 from weft.errors import WeftError
 
 #: What a compiler made of a text, or why it made nothing.

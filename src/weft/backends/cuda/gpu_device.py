@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import ref
 
+from weft.backends.cuda.kernel_source import Launch
 from weft.backends.cuda.libcuda import (
     DYNAMIC_SHARED,
     MAJOR,
@@ -37,7 +38,6 @@ from weft.backends.cuda.libcuda import (
     PoolProps,
     pool_number,
 )
-from weft.backends.cuda.source import Launch
 from weft.backends.protocol import DeviceUse
 from weft.errors import WeftError
 

@@ -12,8 +12,8 @@ from hashlib import sha256
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
-from weft.backends.cuda.source import Launch, Source
-from weft.backends.written import WrittenKernel, readable, written
+from weft.backends.cuda.kernel_source import Launch, Source
+from weft.backends.kernel_texts import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Grid, Owners, Product, Simt, Staged
 from weft.loops.effects import effects

@@ -1,8 +1,8 @@
 """A list of calls as one CUDA graph: its pointers are fixed when it is bound to memory, and a run is a single launch.
 
-Kernels wait for those whose bytes they touch (`order.py`): others run at the same time. They wait by themselves where
-the GPU can (`waits_in_kernels`): in a graph of few, each is launched while those before it still run, which hides what
-launching takes.
+Kernels wait for those whose bytes they touch (`graph_dependences.py`): others run at the same time. They wait by
+themselves where the GPU can (`waits_in_kernels`): in a graph of few, each is launched while those before it still run,
+which hides what launching takes.
 
 Static indices are values in device memory. Other values than in the last run are copied there first, from memory that
 the GPU reads by itself; the graph stays as it is.
@@ -17,9 +17,9 @@ from functools import partial
 
 from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice, architecture
 from weft.backends.cuda.gpu_memory import GpuBlock
+from weft.backends.cuda.graph_dependences import TouchedBytes, waits
+from weft.backends.cuda.kernel_source import Launch, waits_in_kernels
 from weft.backends.cuda.libcuda import GraphEdge, Handle, KernelNode, int64s
-from weft.backends.cuda.order import TouchedBytes, waits
-from weft.backends.cuda.source import Launch, waits_in_kernels
 from weft.backends.cuda.tensor_map_parameters import MapParameters, encoded
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 

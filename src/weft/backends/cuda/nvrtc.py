@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.backends.c_family.headers import functions
-from weft.backends.cuda.source import Launch, Source
+from weft.backends.cuda.kernel_source import Launch, Source
 from weft.errors import WeftError
 
 OPTIONS = (

@@ -23,7 +23,7 @@ from weft.affine import Affine
 from weft.backends.c_family import writer as c_family
 from weft.backends.c_family.types import c_type
 from weft.backends.c_family.writer import word
-from weft.backends.cuda.source import Source
+from weft.backends.cuda.kernel_source import Source
 from weft.loops import Buffer, For, If, Let, Remark, Set, Simt, Stmt
 from weft.loops.effects import effects
 from weft.loops.legality import on_threads

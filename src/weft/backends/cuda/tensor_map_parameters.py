@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 from typing import TypeAlias
 
+from weft.backends.cuda.kernel_source import BlockMap
 from weft.backends.cuda.libcuda import LINES_OF_128, MAPPED_TYPES, Driver, EncodedMap
-from weft.backends.cuda.source import BlockMap
 from weft.ops.dtypes import numpy_type
 
 #: The parameters of one map, in their order.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.backends.cuda.source import BlockMap, Launch, Source, waits_in_kernels
+from weft.backends.cuda.kernel_source import BlockMap, Launch, Source, waits_in_kernels
 from weft.backends.cuda.triton_types import pointer_type
 from weft.errors import WeftError
 

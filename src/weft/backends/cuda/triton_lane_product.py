@@ -15,10 +15,10 @@ from weft.backends.cuda.triton_product import multiplied, stored_factor
 from weft.backends.cuda.triton_types import triton_type
 from weft.backends.cuda.triton_values import Here, LaneAxes, LaneValue, LaneValues
 from weft.loops import Read, Role, Staged, Stmt, dtype_of
-from weft.loops.annotations import Parts, parts_of
 from weft.loops.constants import constant_value
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Blocks
+from weft.loops.staged import Parts, parts_of
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 

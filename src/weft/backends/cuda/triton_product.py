@@ -21,12 +21,12 @@ from weft.affine import Affine
 from weft.backends.cuda.triton_types import full, triton_type
 from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, Update, combine, dtype_of
-from weft.loops.annotations import Parts, every_sum, parts_of
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import effects, read_in
 from weft.loops.folded_sums import FoldedSum, folded_sums
 from weft.loops.nodes import Blocks
 from weft.loops.product_legality import SMALLEST_BLOCK, at_a_point, still_updates
+from weft.loops.staged import Parts, every_sum, parts_of
 from weft.loops.tensor_maps import TensorMap, factor_maps
 from weft.loops.walk import Loop
 from weft.ops import Scalar

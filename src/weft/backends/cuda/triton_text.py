@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.affine import Affine
-from weft.backends.cuda.source import BlockMap, Source
+from weft.backends.cuda.kernel_source import BlockMap, Source
 from weft.backends.cuda.triton_lane_product import LaneProductText
 from weft.backends.cuda.triton_lane_sums import LaneSum, adds_few
 from weft.backends.cuda.triton_library import triton_functions

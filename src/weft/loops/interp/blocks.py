@@ -16,11 +16,11 @@ import numpy as np
 
 from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Let, Remark, Role, Set, Staged, Stmt, Store, Update, dtype_of
+from weft.loops.affine_accesses import independent, sites
 from weft.loops.effects import effects
 from weft.loops.interp.values import Env, Memory, evaluated, grid_of, points_inside, spread_cells, updated
 from weft.loops.legality import is_on_grid, is_shared
-from weft.loops.reaching import covered
-from weft.loops.sites import independent, sites
+from weft.loops.reaching_writes import covered
 from weft.loops.walk import Body, accesses, perfect, retargeted
 from weft.ops import OPS
 

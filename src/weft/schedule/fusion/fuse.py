@@ -6,7 +6,7 @@ where they still run in their order. Other subscripts are decided by isl (`depen
 earlier kernel it shares data with, past kernels that are independent of it. Clearing a buffer is delayed until the
 first nest that touches it and joins that; where their loops differ, it runs before everything else. What is to be
 written late joins no kernel before the first that is. What finds what is checked of a run joins its like alone, and
-runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
+runs before what writes what outlasts it (`hoist_checks.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
 join it (`epilogue.py`), and what goes on from that, where a backend has several sums in one variable, or uses it at the
@@ -27,9 +27,9 @@ from dataclasses import dataclass, field, replace
 from weft.loops import Buffer, Let, Set, Stmt, Store, Update
 from weft.loops.effects import weight
 from weft.loops.walk import Access, accesses
-from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fusion.fusion_cost import FusionCost
+from weft.schedule.hoist_checks import early_kernels
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
 from weft.schedule.products.contractions import Contracting, contracting, may_contract

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.loops import Buffer, For, Let, Local, Set, Store
-from weft.loops.annotations import parts_of
+from weft.loops.affine_accesses import independent
 from weft.loops.effects import effects, read_in, sources
 from weft.loops.joint_sums import all_sums
 from weft.loops.legality import carried
 from weft.loops.product_legality import shared_product
-from weft.loops.sites import independent
+from weft.loops.staged import parts_of
 from weft.loops.walk import around, everything, parts, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call
@@ -28,7 +28,7 @@ from weft.schedule.nests.accumulators import accumulated_in
 from weft.schedule.nests.split_products import best_strips
 from weft.schedule.products.contractions import Contracting
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
-from weft.schedule.work import work_ns
+from weft.schedule.work_estimate import work_ns
 
 
 @dataclass(frozen=True, slots=True)

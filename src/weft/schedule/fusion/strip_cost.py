@@ -19,7 +19,7 @@ from weft.loops.roundings import PARTS
 from weft.loops.walk import mentioned
 from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
-from weft.schedule.fusion.strips import Group, Members, Roles, Uses, touched_cells
+from weft.schedule.fusion.strips import Group, Members, Roles, Uses, access_footprints
 from weft.thresholds import USUAL, Thresholds
 
 #: So many partial sums are added up in single precision: as many roundings are left for that.
@@ -80,7 +80,7 @@ def _row(buffer: Buffer, roles: Roles) -> int:
 def _without_rows(nest: Nest, loops: Mapping[str, str], roles: Roles) -> Iterator[int]:
     """The bytes of a batch that a contraction reads or writes in every strip, whatever its rows."""
     sizes = dict(nest.loops)
-    for buffer, at in touched_cells(nest):
+    for buffer, at in access_footprints(nest):
         names = mentioned(*at)
         if loops[roles.row[0]] not in names:
             own = names.intersection(sizes).difference(loops[role] for role, _ in roles.batch)

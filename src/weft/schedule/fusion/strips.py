@@ -128,7 +128,7 @@ class Members:
         if nest.shared or nest.tests or not is_reorderable(nest) or not are_affine(nest.core.at):
             return None
         sizes, found = dict(nest.loops), dict[str, str]()
-        for buffer, at in touched_cells(nest):
+        for buffer, at in access_footprints(nest):
             for role, index in zip(self.axes.get(buffer, ()), at, strict=False):
                 name = index.only if isinstance(index, Affine) else ""
                 if role and (sizes.get(name) != self.roles.sizes[role] or found.setdefault(role, name) != name):
@@ -140,7 +140,7 @@ class Members:
     def _new_buffers(self, uses: Uses, nest: Nest, names: Mapping[str, str], whole: bool) -> list[Buffer]:
         """The buffers that a nest gives roles to: those of the `whole` of them, else its target too, if it has rows."""
         done: list[Buffer] = []
-        for buffer, at in touched_cells(nest):
+        for buffer, at in access_footprints(nest):
             if buffer not in self.axes and buffer in uses.written:
                 axes = _axes(at, names)
                 every = sorted(one for one in axes if one) == sorted(self.roles.all) and all(
@@ -151,7 +151,7 @@ class Members:
         return done
 
 
-def touched_cells(nest: Nest) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
+def access_footprints(nest: Nest) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
     """The cells that a nest touches at a point, the one it writes first."""
     return [(nest.target, nest.core.at), *((read.buffer, read.at) for read in nest.reads)]
 
@@ -282,7 +282,7 @@ class _Inside:
         all touch a cell in the same row of the same batch alone."""
         outer = {role: names[role] for role in self.found.roles.outer}
         own: dict[Buffer, set[AxisRoles]] = {}
-        for buffer, at in touched_cells(nest):
+        for buffer, at in access_footprints(nest):
             own.setdefault(buffer, set()).add(_axes(at, outer))
         for buffer, axes in own.items():
             if buffer == nest.target and not (axes == {_axes(nest.core.at, outer)} and self._alone(nest, axes)):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 
 from weft.loops import For, Update
-from weft.loops.sites import independent
+from weft.loops.affine_accesses import independent
 from weft.loops.walk import everything, mentioned
-from weft.optimise.added_up import leaves_few_programs
+from weft.optimise.summed_products import leaves_few_programs
 from weft.schedule.fusion.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu.gpu_products import best_splits
 from weft.schedule.gpu.owned_rows import by_owners

@@ -2,7 +2,7 @@
 
 What is computed where is decided as for a processor (`pipeline.py`), with what a GPU costs. How loops run is not: a
 kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on
-a grid of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
+a grid of programs with lanes (`map_to_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from weft.optimise.forward_copies import with_forwarded_copies
 from weft.optimise.forward_fills import with_forwarded_fills, with_plain_copies
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import pipeline
-from weft.schedule.alike import once, touched_by_one
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.fusion.fuse import fused
 from weft.schedule.fusion.rematerialise import rematerialised
@@ -26,13 +25,14 @@ from weft.schedule.gpu.fold_sums import with_folded_sums
 from weft.schedule.gpu.gpu_fusion_cost import GpuFusionCost
 from weft.schedule.gpu.gpu_products import in_blocks
 from weft.schedule.gpu.launches import launches
-from weft.schedule.gpu.on_grid import is_long_alone, on_grid
+from weft.schedule.gpu.map_to_grid import is_long_alone, on_grid
 from weft.schedule.gpu.owned_rows import by_owners
 from weft.schedule.gpu.simt import on_simt
-from weft.schedule.gpu.spelled import unspelled
 from weft.schedule.gpu.split_sums import split_sums
-from weft.schedule.gpu.straight_first import straight_first
+from weft.schedule.gpu.straight_line import straight_first
 from weft.schedule.gpu.sweep_groups import with_sweeps
+from weft.schedule.gpu.triton_support import unspelled
+from weft.schedule.kernel_templates import per_template, touched_by_one
 from weft.schedule.memory.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.products import contractions
@@ -127,7 +127,7 @@ def sweep_columns(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(done))
 
 
-def join_straight(stage: Stage, task: Task) -> Stage:
+def join_straight_line(stage: Stage, task: Task) -> Stage:
     """Run straight-line code early and together: it is a launch of one program.
 
     for i: w[i] = …;  n = n + 1;  for i: v[i] = …;  m = m * 2    becomes    n = n + 1;  m = m * 2;  for i: w[i] = …;  …
@@ -183,11 +183,11 @@ def cut_launches(stage: Stage, task: Task) -> Stage:
 
     for i: x[i] = a;  for j: y[j] = b    becomes    kernel 0: for i: x[i] = a    and    kernel 1: for j: y[j] = b
     """
-    found = once(stage.kernels, lambda one, _: [one.template] if one.decided else launches(one.template))
+    found = per_template(stage.kernels, lambda one, _: [one.template] if one.decided else launches(one.template))
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
 
 
-def run_on_grid(stage: Stage, task: Task) -> Stage:
+def map_to_grid(stage: Stage, task: Task) -> Stage:
     """Put each launch on a grid: outer loops on programs, inner ones in lanes, products in blocks; others on threads.
 
     for i: for j: y[i, j] = x[i, j]    becomes    for i collapsed by 2, on a grid by 1024 with 4 warps: for j: …
@@ -208,7 +208,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         return [on_grid(body, mine, task.options.shaped_for)]
 
-    found = once(stage.kernels, run, own)
+    found = per_template(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
 
 
@@ -262,22 +262,22 @@ _OWN = (
     Pass("group_sweeps", group_sweeps),
     Pass("decide_inlining", decide_by_bytes),
     Pass("sweep_columns", sweep_columns),
-    Pass("join_straight", join_straight),
+    Pass("join_straight_line", join_straight_line),
     Pass("fuse", fuse_on_grid),
     Pass("fold_sums", fold_sums),
     Pass("place_contractions", place_products),
     Pass("split_long_sums", split_long_sums),
     Pass("cut_launches", cut_launches),
-    Pass("run_on_grid", run_on_grid),
+    Pass("map_to_grid", map_to_grid),
     Pass("plan_memory", plan_launches),
-    Pass("recall_decisions", recall_on_grid),
+    Pass("apply_tuned", recall_on_grid),
 )
 _ORDER = (
     "distribute forward_fills forward_copies copy_factors reuse_copies scatter_to_gather order_loops rematerialise "
-    "group_sweeps decide_inlining inline interchange gather simplify_nests sweep_columns join_straight fuse "
-    "fold_sums forward_stores find_alike replace_aggregates simplify "
-    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
-    "recall_decisions"
+    "group_sweeps decide_inlining inline interchange gather simplify_nests sweep_columns join_straight_line fuse "
+    "fold_sums forward_stores deduplicate replace_aggregates simplify "
+    "place_contractions split_long_sums widen_sums rename_partials hoist_checks cut_launches map_to_grid plan_memory "
+    "apply_tuned"
 )
 
 #: What happens between loops and launches on a GPU, in order.
@@ -289,5 +289,5 @@ GPU_PASSES: tuple[Pass, ...] = tuple(
 GPU_UNOPTIMISED = tuple(
     one
     for one in GPU_PASSES
-    if one.name in ("replace_aggregates", "widen_sums", "check_first", "cut_launches", "run_on_grid")
+    if one.name in ("replace_aggregates", "widen_sums", "hoist_checks", "cut_launches", "map_to_grid")
 )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
-from weft.loops.annotations import Parts, every_sum, further_sums, parts_of, staged_product
 from weft.loops.folded_sums import folded_sums
 from weft.loops.legality import carried
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import SMALLEST_BLOCK, still_updates, unfit
+from weft.loops.staged import Parts, every_sum, further_sums, parts_of, staged_product
 from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import Body, Loop, around, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar

@@ -8,7 +8,7 @@
     for k: s = s + exp(x[i, k] - m)
     for j: y[i, j] = exp(x[i, j] - m) * s
 
-Rows that registers hold are kept there (`on_grid.py`); this is for longer ones, of which memory would have to hold
+Rows that registers hold are kept there (`map_to_grid.py`); this is for longer ones, of which memory would have to hold
 every value until the last loop has read it. Nobody else reads them.
 """
 

@@ -18,16 +18,16 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store
-from weft.loops.annotations import parts_of
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import carried
 from weft.loops.names import BlockNames, fresh_ids
+from weft.loops.staged import parts_of
 from weft.loops.walk import Body, Loop, around, bottom_up, everything, map_scalars, perfect, substituted
 from weft.ops import Call
 from weft.schedule.gpu.gpu_products import best_splits
 from weft.schedule.gpu.launches import sunk
-from weft.schedule.gpu.on_grid import columns_of
+from weft.schedule.gpu.map_to_grid import columns_of
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.nests.accumulators import accumulated_in
 from weft.schedule.nests.partition import in_strips_of, strips_in

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.affine import Affine
-from weft.loops.annotations import staged_product
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.contraction import contraction_of
 from weft.loops.insert_casts import dtype_of
@@ -49,13 +48,14 @@ from weft.loops.nodes import (
 )
 from weft.loops.product_legality import SMALLEST_BLOCK
 from weft.loops.semiring import SUM_OF_PRODUCTS
+from weft.loops.staged import staged_product
 from weft.loops.walk import Body, free, reads, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Call, Num, Scalar, where
 from weft.ops.dtypes import is_float, promote
 from weft.schedule.fusion.hidden_blocks import Visible, block_ranges, hidden, visible, whole_index
-from weft.schedule.gpu.distances import exponential
 from weft.schedule.gpu.rescaled_sums import ColumnPass, RowSplit, Taken
+from weft.schedule.gpu.stable_exponentials import exponential
 from weft.schedule.gpu.sweep import Sweep, factor_sides
 
 

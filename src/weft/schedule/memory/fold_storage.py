@@ -17,17 +17,17 @@ from itertools import takewhile
 
 from weft.affine import Affine
 from weft.loops import Buffer, Role
-from weft.loops.reaching import Site, covered, sites
+from weft.loops.reaching_writes import Site, covered, sites
 from weft.loops.walk import Body, Cell, free, retargeted
 from weft.ops import Scalar
-from weft.schedule.alike import once, touched_by_one
+from weft.schedule.kernel_templates import per_template, touched_by_one
 from weft.schedule.nodes import Kernel
 
 
 def folded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with smaller buffers; `kept` are those that are live out of the program."""
     inner = touched_by_one(kernels).difference(kept)
-    bodies = once(kernels, lambda one, own: _folded(one.template, own), inner)
+    bodies = per_template(kernels, lambda one, own: _folded(one.template, own), inner)
     return list(map(Kernel.with_template, kernels, bodies))
 
 

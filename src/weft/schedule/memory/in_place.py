@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.loops import Buffer
-from weft.loops.sites import Site, separated
+from weft.loops.affine_accesses import Site, separated
 from weft.loops.walk import Cell, retargeted
 from weft.ops import Scalar
-from weft.schedule.alike import touched
+from weft.schedule.kernel_templates import touched
 from weft.schedule.nodes import Kernel
 
 

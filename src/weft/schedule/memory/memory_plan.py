@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from weft.columns import shortened, table
 from weft.loops import Buffer, Role
-from weft.loops.reaching import Site, covered, sites
+from weft.loops.reaching_writes import Site, covered, sites
 from weft.loops.walk import PathStep
-from weft.schedule.alike import once, touched, touched_by_one
+from weft.schedule.kernel_templates import per_template, touched, touched_by_one
 from weft.schedule.memory.in_place import takes_over
 from weft.schedule.nodes import Kernel
 
@@ -145,7 +145,7 @@ def planned(
 def _sites(kernels: Sequence[Kernel]) -> dict[Buffer, list[Site]]:
     """The accesses to every buffer, the first step to each the number of its kernel; they name what templates name."""
     found: dict[Buffer, list[Site]] = {}
-    in_templates = once(kernels, lambda one, _: sites(one.template))
+    in_templates = per_template(kernels, lambda one, _: sites(one.template))
     for number, (kernel, own) in enumerate(zip(kernels, in_templates, strict=True)):
         for buffer, some in own.items():
             here = found.setdefault(kernel.renaming.buffer(buffer), [])

@@ -15,12 +15,12 @@ from typing import TypeAlias
 from weft.affine import Affine
 from weft.assign.states import start_of
 from weft.loops import Buffer, Cast, For, Let, Local, Read, Role, Set, Stmt, Store, Update, dtype_of
+from weft.loops.affine_accesses import sites
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import iterations_apart
 from weft.loops.names import BlockNames
 from weft.loops.roundings import PARTS
-from weft.loops.sites import sites
 from weft.loops.walk import Body, Loop, around, everything, mentioned, parts, reads, scoped, variables
 from weft.ops import OPS, Call, Scalar
 from weft.ops.dtypes import numpy_type

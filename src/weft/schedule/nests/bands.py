@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from weft.affine import Affine
 from weft.loops import For, MalformedLoops, Staged, Stmt
-from weft.loops.sites import independent
+from weft.loops.affine_accesses import independent
 from weft.loops.walk import Body, Loop, around, block_at, perfect, top_down
 
 

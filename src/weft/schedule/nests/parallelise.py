@@ -2,9 +2,9 @@
 
     for i in range(1024): y[i] = exp(x[i])      becomes      for i in range(1024) on threads by 64: y[i] = exp(x[i])
 
-A loop is shared if it is long enough for two chunks (`work.py`). Chunks follow from sizes and options alone, never from
-how many threads there are. Inside a loop that is not shared others may be, at each of its iterations: then it does not
-run as one with them (`collapse.py`).
+A loop is shared if it is long enough for two chunks (`work_estimate.py`). Chunks follow from sizes and options alone,
+never from how many threads there are. Inside a loop that is not shared others may be, at each of its iterations: then
+it does not run as one with them (`collapse.py`).
 
 A buffer that outlasts no iteration, as one that was folded, does not keep a loop from being shared: each thread has one
 (`Role.PRIVATE`).
@@ -16,19 +16,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from weft.loops import Buffer, For, Parallel, Read, Role, Staged, Stmt, Store, Tile, Update
-from weft.loops.annotations import Parts, placed_parts
+from weft.loops.affine_accesses import sites
 from weft.loops.effects import effects
 from weft.loops.joint_sums import all_sums
 from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import shared_product
-from weft.loops.sites import sites
+from weft.loops.staged import Parts, placed_parts
 from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_body
 from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
-from weft.schedule.work import work_ns
+from weft.schedule.work_estimate import work_ns
 
 
 def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[Buffer] = ()) -> Body:

@@ -23,9 +23,9 @@ from weft.loops.walk import Body, block_at, bottom_up, top_down
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nests.accumulators import Accumulated, Accumulator, accumulated_in
-from weft.schedule.nests.share_columns import in_columns
+from weft.schedule.nests.parallel_scatter import in_columns
 from weft.schedule.products.contractions import contracting, is_placed
-from weft.schedule.work import work_ns
+from weft.schedule.work_estimate import work_ns
 
 
 def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = False) -> Body:

@@ -28,13 +28,13 @@ from math import inf
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Let, Local, Read, Role, Staged, Stmt, Store, Update
-from weft.loops.annotations import Parts, parts_of, placed_parts, staged_product
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.joint_sums import joint_sums
 from weft.loops.legality import carried, points
 from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Inside
 from weft.loops.semiring import is_rounded
+from weft.loops.staged import Parts, parts_of, placed_parts, staged_product
 from weft.loops.walk import Body, Loop, around, free, perfect, reads, substituted
 from weft.machine import Machine
 from weft.ops import Call, Scalar
@@ -43,7 +43,7 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nests.parallelise import alone_steps, shared_ways
 from weft.schedule.nests.partition import strips_in
 from weft.schedule.products.tile import best_tile
-from weft.schedule.work import work_ns
+from weft.schedule.work_estimate import work_ns
 
 
 def with_split_products(body: Sequence[Stmt], options: CompileOptions) -> Body:

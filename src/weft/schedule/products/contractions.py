@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.annotations import Parts, staged_product
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.folded_sums import folded_sums
@@ -27,6 +26,7 @@ from weft.loops.legality import points
 from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST, Staged
 from weft.loops.semiring import SUM_OF_PRODUCTS, is_accumulation, is_rounded
+from weft.loops.staged import Parts, staged_product
 from weft.loops.walk import (
     Body,
     Loop,
@@ -47,9 +47,9 @@ from weft.loops.walk import (
 from weft.naming import FreshNames
 from weft.ops import Call, Scalar
 from weft.optimise.simplify import simplified
-from weft.schedule.alike import once
+from weft.schedule.kernel_templates import per_template
 from weft.schedule.nodes import Kernel
-from weft.schedule.products.any_order import in_any_order
+from weft.schedule.products.permutable import in_any_order
 
 
 def may_contract(body: Sequence[Stmt], least: int) -> bool:
@@ -349,7 +349,7 @@ def stage(
     those of `several` sums if it has them.
     """
     asked = points, fits, under_tests, gathers, several
-    found = once(
+    found = per_template(
         kernels, lambda one, _: (one.template, "") if one.decided else _staged(one.template, one.recurrence, *asked)
     )
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.loops import Cast, Let, Local, Staged, Stmt
-from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.constants import neutral_of
 from weft.loops.interleaving import largest_sum
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Read
 from weft.loops.semiring import SUM_OF_PRODUCTS
+from weft.loops.staged import Parts, parts_of, staged_product
 from weft.loops.walk import Body, top_down
 from weft.ops import Call, Scalar
 from weft.schedule.compile_options import DEFAULTS, CompileOptions

@@ -36,12 +36,12 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops import Cast, For, Let, Read, Staged, Stmt, Store, dtype_of
-from weft.loops.annotations import Parts, parts_of, staged_product, with_indices
 from weft.loops.effects import effects, sources
 from weft.loops.legality import points
 from weft.loops.names import BlockNames
 from weft.loops.nests import stride_of
 from weft.loops.nodes import Role
+from weft.loops.staged import Parts, parts_of, staged_product, with_indices
 from weft.loops.walk import (
     Loop,
     around,

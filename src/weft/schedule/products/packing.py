@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from weft.loops import Read, Tile, walk
-from weft.loops.annotations import Parts
 from weft.loops.legality import points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import NARROWEST, WIDEST
 from weft.loops.roundings import PARTS
+from weft.loops.staged import Parts
 from weft.loops.walk import Loop
 from weft.machine import Machine
 from weft.ops import Scalar

@@ -28,7 +28,7 @@ from math import prod
 from typing import NamedTuple
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, How, If, Inside, Let, Local, Read, Set, Stmt, Store
+from weft.loops import Annotation, Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store
 from weft.loops.contraction import Contraction, guarded_factor
 from weft.loops.legality import points
 from weft.loops.names import BlockNames
@@ -40,7 +40,9 @@ from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.products.contractions import Contracting, contracting, is_placed
 
 
-def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, cold: Sequence[How] = ()) -> Body:
+def with_padded_windows(
+    body: Sequence[Stmt], options: CompileOptions = DEFAULTS, cold: Sequence[Annotation] = ()
+) -> Body:
     """A block whose contractions that a backend may place run at all points.
 
     The loops that they were, which hardly ever run, are annotated so.

@@ -19,7 +19,6 @@ from itertools import permutations
 from math import inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
-from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
 from weft.loops.interleaving import MULTIPLIED, interleaving, lies_in_words, narrow, register_type
 from weft.loops.joint_sums import all_sums, joint_sums
 from weft.loops.legality import follow, points
@@ -37,6 +36,7 @@ from weft.loops.product_legality import (
 from weft.loops.roundings import PARTS, ROUNDINGS
 from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
+from weft.loops.staged import Parts, collapsed_parts, parts_of, placed_parts, staged_product
 from weft.loops.walk import Loop, operations_in, top_down
 from weft.machine import Machine
 from weft.ops import Num, Scalar

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.loops import Blocks, For, Grid, How, Lanes, Owners, Product, Role, Staged, Stmt
-from weft.loops.annotations import parts_of
+from weft.loops import Annotation, Blocks, For, Grid, Lanes, Owners, Product, Role, Staged, Stmt
 from weft.loops.effects import effects
 from weft.loops.legality import collapsed_loops, points
 from weft.loops.product_legality import SMALLEST_BLOCK
+from weft.loops.staged import parts_of
 from weft.loops.tensor_maps import factor_maps
 from weft.loops.walk import everything, perfect
 from weft.schedule.decisions import Decisions
@@ -47,7 +47,7 @@ def gpu_knobs(body: Sequence[Stmt], gpu: Gpu) -> list[Knob]:
     return [one for one in found if len(one.values) > 1]
 
 
-def _of_loop(loop: str, size: int, how: How) -> Iterator[Knob]:
+def _of_loop(loop: str, size: int, how: Annotation) -> Iterator[Knob]:
     match how:
         case Grid(block=block):
             yield _numbers(loop, Grid, "block", _near(block, size))
@@ -67,7 +67,7 @@ def _near(block: int, size: int) -> list[int]:
     return [1 << at for at in range(most.bit_length()) if least <= 1 << at <= most]
 
 
-def _numbers(loop: str, kind: type[How], name: str, values: Sequence[int]) -> Knob:
+def _numbers(loop: str, kind: type[Annotation], name: str, values: Sequence[int]) -> Knob:
     """A number of an annotation."""
 
     def read(found: Decisions) -> Any:

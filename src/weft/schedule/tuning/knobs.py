@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.loops import For, How
+from weft.loops import Annotation, For
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
@@ -25,13 +25,13 @@ class Knob:
     write: Callable[[Decisions, Any], Decisions]
 
 
-def annotation_knob(loop: str, kinds: tuple[type, ...], values: Sequence[How | None]) -> Knob:
+def annotation_knob(loop: str, kinds: tuple[type, ...], values: Sequence[Annotation | None]) -> Knob:
     """A choice among annotations that exclude each other."""
 
-    def read(found: Decisions) -> How | None:
+    def read(found: Decisions) -> Annotation | None:
         return next((one for one in found.how(loop) if isinstance(one, kinds)), None)
 
-    def write(found: Decisions, value: How | None) -> Decisions:
+    def write(found: Decisions, value: Annotation | None) -> Decisions:
         others = [one for one in found.how(loop) if not isinstance(one, kinds)]
         bare = For(loop, 1, (), tuple(others))
         return found.with_how(loop, (annotated(bare, value) if value else bare).how)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from weft.loops import For, How, Product, Staged, Stmt
-from weft.loops.annotations import placed_parts
+from weft.loops import Annotation, For, Product, Staged, Stmt
 from weft.loops.legality import points
 from weft.loops.product_legality import shared_product
+from weft.loops.staged import placed_parts
 from weft.loops.walk import everything
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
@@ -63,7 +63,7 @@ def _last_rows(staged: Staged) -> int:
 def _way(
     total: str,
     ways: Sequence[Product],
-    loops: Mapping[str, tuple[How, ...]],
+    loops: Mapping[str, tuple[Annotation, ...]],
     options: CompileOptions,
     staged: Staged,
 ) -> Knob:

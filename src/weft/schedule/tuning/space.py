@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer, Collapse, For, How, Jam, Parallel, Registers, Staged, Stmt, Unroll, Vector
-from weft.loops.annotations import plain
+from weft.loops import Annotation, Buffer, Collapse, For, Jam, Parallel, Registers, Staged, Stmt, Unroll, Vector
 from weft.loops.legality import illegal
+from weft.loops.staged import plain
 from weft.loops.walk import everything, perfect
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
@@ -59,14 +59,14 @@ def _of_loop(loop: For, options: CompileOptions, body: Sequence[Stmt], own: Coll
     yield annotation_knob(loop.loop, (Jam, Vector, Registers, Unroll), [None, *_iterations(loop)])
 
 
-def _collapses(loop: For) -> list[How]:
+def _collapses(loop: For) -> list[Annotation]:
     deepest = range(2, 2 + len(everything(loop.body)))
     legal = (one for count in deepest if not illegal(annotated(loop, one := Collapse(count))))
     return list(legal)
 
 
-def _iterations(loop: For) -> list[How]:
+def _iterations(loop: For) -> list[Annotation]:
     """How the iterations of a loop may run: jammed, or if it can become innermost, on vectors or unrolled."""
-    jams: list[How] = [jam for times in _JAMMED if not illegal(annotated(loop, jam := Jam(times)))]
-    inner: list[How] = [*map(Vector, _LANES), *map(Unroll, _UNROLLED)]
+    jams: list[Annotation] = [jam for times in _JAMMED if not illegal(annotated(loop, jam := Jam(times)))]
+    inner: list[Annotation] = [*map(Vector, _LANES), *map(Unroll, _UNROLLED)]
     return [*jams, *(inner if is_innermost(perfect(loop.body)[1]) else [])]

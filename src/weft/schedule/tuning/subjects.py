@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from weft.loops import Buffer, Grid, Program
-from weft.loops.annotations import plain
+from weft.loops.staged import plain
 from weft.loops.walk import Body
-from weft.schedule.alike import with_templates
 from weft.schedule.apply_decisions import kernel_key, with_decisions
 from weft.schedule.canonical import systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, decisions_of
 from weft.schedule.driver import stages
 from weft.schedule.gpu.gpu_pipeline import GPU_PASSES
+from weft.schedule.kernel_templates import with_templates
 from weft.schedule.nodes import Kernel
 from weft.schedule.pipeline import PASSES
 from weft.schedule.stage import Pass, Stage, Task
@@ -26,7 +26,7 @@ from weft.schedule.tuning.space import knobs
 def _deciding(task: Task) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
     """The passes before those that recall and decide how loops run, where that is not decided; and these."""
     passes = GPU_PASSES if Grid in task.places else PASSES
-    first = [one.name for one in passes].index("recall_decisions")
+    first = [one.name for one in passes].index("apply_tuned")
     return passes[:first], passes[first:]
 
 
