@@ -44,7 +44,7 @@ def test_what_must_hold_of_random_programs(name: str) -> None:
 #: Draws in which, taken together, every pass changes something, and none of which runs for long.
 CHANGED = {
     "nests": (0, 1, 2),
-    "large": (2, 3, 10),
+    "large": (2, 3, 10, 32),
     "windows": (5,),
     "reductions": (5, 14),
     "special": (6,),

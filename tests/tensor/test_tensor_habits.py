@@ -23,7 +23,7 @@ import weft as wf
 from weft import migration_hints
 
 #: Where the functions are whose first argument is a tensor: those that others have as methods.
-OF_TENSORS = ("activations", "elementary", "functions", "lookups", "moving", "prefix", "reductions", "sorting")
+OF_TENSORS = ("activations", "elementary", "functions", "lookups", "shifts", "prefix", "reductions", "sorting")
 
 X = wf.data(np.ones((3, 4), "float32"), batch=1, label="x")
 W = wf.param("w", o=2)
