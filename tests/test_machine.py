@@ -93,6 +93,7 @@ def test_costs_are_those_of_the_machine_that_is_asked_about() -> None:
         ({"vector_bytes": 0}, "Machine.vector_bytes is a number above 0, not 0"),
         ({"caches": (1,)}, "Machine.caches is a tuple of sizes in bytes, two at least, not (1,)"),
         ({"isa": 3}, "Machine.isa is text, not 3"),
+        ({"narrow": "int8 int4"}, "Machine.narrow is some of bfloat16, int8, not 'int8 int4'"),
         ({"call_ns": "fast"}, "Machine.call_ns is a number above 0, not 'fast'"),
     ],
 )
@@ -108,7 +109,7 @@ def test_every_field_tells_machines_apart() -> None:
     for field in fields(one):
         value = getattr(one, field.name)
         other = f"{value}!" if isinstance(value, str) else (*value, 1 << 30) if isinstance(value, tuple) else 2 * value
-        changed = replace(one, **{field.name: other})
+        changed = replace(one, **{field.name: "int8" if field.name == "narrow" else other})
         assert changed != one
         assert repr(changed) != repr(one)
 

@@ -109,6 +109,8 @@ class Machine:
                 _require(field.name, value, whole, "a tuple of sizes in bytes, two at least")
             else:
                 _require(field.name, value, _positive(value), "a number above 0")
+        known = {kind for *_, kind in _NARROW}
+        _require("narrow", self.narrow, known.issuperset(self.narrow.split()), f"some of {', '.join(sorted(known))}")
 
     @staticmethod
     def here() -> Machine:

@@ -139,8 +139,8 @@ WEFT_LOOKS(double, float64)
         return (weft_##t##v##W)((weft_##i##v##W)x & *(const weft_##i##v##W *)&weft_lanes_##t##v##W[count]);            \
     }
 
-/* The narrowest vectors: 4 floats, or 2 doubles. */
-typedef float weft_four __attribute__((vector_size(16), aligned(4), may_alias));
+/* The narrowest vectors: 4 floats, or words of narrower numbers, which lie anywhere in memory, or 2 doubles. */
+typedef float weft_four __attribute__((vector_size(16), aligned(1), may_alias));
 typedef double weft_two __attribute__((vector_size(16), aligned(8), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
 #define WEFT_MIX(T, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
