@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, strategies as st
 
-from weft.loops.annotations import ANNOTATIONS, EXCLUSIVE, Blocks, Grid, Tile, Vector, is_within_limits, read_how
+from weft.loops.annotations import ANNOTATIONS, EXCLUSIVE, Blocks, Grid, Tile, Vector, is_within_limits, read_annotation
 from weft.loops.legality import RULES
 from weft.loops.wording import Worded, read
 
@@ -49,7 +49,7 @@ def tiles(draw: st.DrawFn) -> Tile:
 @given(st.sampled_from(ANNOTATIONS), st.data())
 def test_every_annotation_reads_back(kind: Any, data: st.DataObject) -> None:
     how = kind(*(data.draw(st.integers(*kind.limits)) for _ in fields(kind)))
-    assert read_how(str(how)) == how
+    assert read_annotation(str(how)) == how
     assert is_within_limits(how)
 
 

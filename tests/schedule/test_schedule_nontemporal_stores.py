@@ -14,7 +14,7 @@ from weft.machine import COMMON
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.nests.nontemporal_stores import bypassing_caches
+from weft.schedule.nests.nontemporal_stores import with_nontemporal_stores
 
 #: A machine whose caches hold little.
 SMALL = replace(COMMON, caches=(1 << 8, 1 << 10, 1 << 12))
@@ -27,7 +27,7 @@ for i in range(50):
 
 def after(text: str, machine: wf.Machine = SMALL) -> str:
     program = check(parse(text))
-    return declared(replace(program, body=bypassing_caches(program.body, DEFAULTS.but(machine=machine))))
+    return declared(replace(program, body=with_nontemporal_stores(program.body, DEFAULTS.but(machine=machine))))
 
 
 @pytest.mark.parametrize("how", ["on vectors", "in registers of 16"])

@@ -15,7 +15,7 @@ from weft.machine import COMMON
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.nests.prefetch_rows import fetching_ahead
+from weft.schedule.nests.prefetch_rows import prefetching_rows
 from weft.schedule.nests.vectorise import vectorised
 
 NORMALISED = """x: float32[{rows}, {columns}]
@@ -38,7 +38,7 @@ def written(rows: int, blocks: int, over: int = 0) -> str:
 
 
 def fetching(text: str, options: wf.CompileOptions) -> str:
-    return declared(replace(program := check(parse(text)), body=fetching_ahead(program.body, options)))
+    return declared(replace(program := check(parse(text)), body=prefetching_rows(program.body, options)))
 
 
 def test_before_and_after() -> None:

@@ -171,7 +171,7 @@ ANNOTATIONS: tuple[type[Annotation], ...] = (
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 
 
-def read_how(text: str) -> Annotation | None:
+def read_annotation(text: str) -> Annotation | None:
     """One way in which a loop runs; None if a text does not say any."""
     return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
 

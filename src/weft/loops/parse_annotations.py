@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.loops.annotations import ANNOTATIONS, Annotation, Blocks, Tile, read_how, specimen
+from weft.loops.annotations import ANNOTATIONS, Annotation, Blocks, Tile, read_annotation, specimen
 from weft.loops.wording import read
 from weft.notation import Mistake, span_of
 
@@ -18,7 +18,7 @@ def parse_how(token: Token) -> tuple[Annotation, ...]:
 
 
 def _one(part: str, token: Token) -> Annotation:
-    if (found := read_how(part)) is not None:
+    if (found := read_annotation(part)) is not None:
         return found
     fix = f"write {', '.join(f'`{specimen(kind)}`' for kind in ANNOTATIONS)}"
     raise Mistake(f"`{part}` does not say how a loop runs", span_of(token), fix)

@@ -13,9 +13,9 @@ from weft.schedule.apply_decisions import recalled
 from weft.schedule.gpu.simt import is_on_gpu, simt_launches
 from weft.schedule.kernel_templates import per_template
 from weft.schedule.nests.collapse import collapsed
-from weft.schedule.nests.nontemporal_stores import bypassing_caches
+from weft.schedule.nests.nontemporal_stores import with_nontemporal_stores
 from weft.schedule.nests.parallelise import parallelised
-from weft.schedule.nests.prefetch_rows import fetching_ahead
+from weft.schedule.nests.prefetch_rows import prefetching_rows
 from weft.schedule.nests.unroll_jam import jammed
 from weft.schedule.nests.vectorise import vectorised
 from weft.schedule.nodes import Kernel
@@ -90,7 +90,7 @@ def prefetch_rows(stage: Stage, task: Task) -> Stage:
 
     for i: { for j: s = s + x[i, j];  … }    becomes    for i prefetching 1 ahead: { for j: s = s + x[i, j];  … }
     """
-    return where_placed(stage, task, PrefetchRows, lambda body: fetching_ahead(body, task.options))
+    return where_placed(stage, task, PrefetchRows, lambda body: prefetching_rows(body, task.options))
 
 
 def nontemporal_stores(stage: Stage, task: Task) -> Stage:
@@ -98,7 +98,7 @@ def nontemporal_stores(stage: Stage, task: Task) -> Stage:
 
     for j on vectors: y[j] = x[j] * 2    becomes    for j on vectors, non-temporal: y[j] = x[j] * 2
     """
-    return where_placed(stage, task, NonTemporal, lambda body: bypassing_caches(body, task.options))
+    return where_placed(stage, task, NonTemporal, lambda body: with_nontemporal_stores(body, task.options))
 
 
 def launch(stage: Stage, task: Task) -> Stage:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from weft.loops import Annotation, Blocks, For, Product, Staged, Stmt, Tile
-from weft.loops.annotations import is_within_limits, read_how
+from weft.loops.annotations import is_within_limits, read_annotation
 from weft.loops.show import show_product
 from weft.loops.walk import body_of
 from weft.loops.wording import read
@@ -108,7 +108,7 @@ def read_decisions(texts: Mapping[str, str]) -> Decisions:
 
 
 def _how(text: str) -> Annotation:
-    found = read_how(text)
+    found = read_annotation(text)
     if found is None:
         raise ValueError(f"{text!r} does not say how a loop runs")
     if not is_within_limits(found):  # whoever wrote it: it is spelled into source text

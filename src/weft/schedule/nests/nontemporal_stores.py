@@ -28,7 +28,7 @@ from weft.schedule.annotate import annotated, hot_replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
-def bypassing_caches(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
+def with_nontemporal_stores(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block whose loops store past the caches what nothing else in it touches, where it touches enough: as a whole,
     or in the iterations of a loop."""
     every, most = accesses(body), options.machine.caches[1]

@@ -23,7 +23,7 @@ from weft.schedule.annotate import annotated, hot_replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
-def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
+def prefetching_rows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block whose loops over rows fetch the next ones, but for those that others run as one with."""
     inner = {id(one) for stmt in everything(body) if isinstance(stmt, For) for one in _collapsed_into(stmt)}
 
