@@ -125,6 +125,12 @@ FORMER: Mapping[str, tuple[Callable[[], object], str]] = {
     "a mask": (lambda: wf.nn.causal_mask(size=3), "did you mean `seq_len=`?"),  # type: ignore[call-arg]
     "a pool": (lambda: wf.nn.max_pool2d(X, pool_size=2), "did you mean `kernel_size=`?"),
     "classes": (lambda: wf.one_hot([1], n=3), "did you mean `num_classes=`?"),  # type: ignore[call-arg]
+    "a style": (lambda: wf.nn.TransformerStyle(ffn="relu"), "did you mean `activation=`?"),  # type: ignore[call-arg]
+    "a perceptron": (lambda: wf.nn.feed_forward(X, d_ff=4, kind="gelu"), "its configuration is d_ff, activation,"),
+    "frequencies": (
+        lambda: wf.nn.rope_frequencies(half_d=2),  # type: ignore[call-arg]
+        "d= is the size of the axis that is turned",
+    ),
 }
 
 

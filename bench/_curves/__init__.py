@@ -145,7 +145,7 @@ def transformer() -> Contest:
         num_layers=2,
         num_heads=HEADS,
         tied=False,
-        style=wf.nn.TransformerStyle(ffn="gelu"),
+        style=wf.nn.TransformerStyle(activation="gelu"),
         label="gpt",
     )
     names: dict[str, Any] = {"gpt.tokens": "tokens.weight", "gpt.positions.table": "positions.weight"}

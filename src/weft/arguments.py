@@ -18,7 +18,7 @@ from weft.errors import HOME, ArgumentError
 #: parameter of the right side is refused by the tests, where it means what the left side does.
 ALSO_CALLED: Mapping[str, str] = {
     "accum": "reduce reduction",
-    "activation": "nonlinearity act",
+    "activation": "nonlinearity act ffn",
     "backend": "device",
     "b": "batch batch_size",
     "batch_size": "size batch",
@@ -86,6 +86,7 @@ _BY_NAME = {kind.__name__: fits for kind, fits in _SIMPLE.items() if kind is not
 #: What to write instead of an argument that a function does not have.
 _INSTEAD = {
     ("data", "dtype"): 'an array is taken in the type it has: wf.data(x.astype("float32"))',
+    ("rope_frequencies", "half_d"): "d= is the size of the axis that is turned, twice half_d",
     ("concat", "axis"): 'kind="batch" joins along the first batch axis; an einsum says any: "i, j; i, k => i, j^k"',
     ("stack", "axis"): 'kind="batch" makes a batch axis; an einsum moves it: "k, i => i, k"',
 }

@@ -135,7 +135,7 @@ def test_positions_are_added() -> None:
     for t in range(5):
         expected = [np.sin(t), np.cos(t), np.sin(t / 100), np.cos(t / 100)]
         np.testing.assert_allclose(waves[t], expected, rtol=1e-6, atol=1e-8)
-    angles = ctx[wf.nn.position_indices(seq_len=3) * wf.nn.rope_frequencies(half_d=2, base=100.0)]
+    angles = ctx[wf.nn.position_indices(seq_len=3) * wf.nn.rope_frequencies(d=4, base=100.0)]
     np.testing.assert_allclose(angles, [[0, 0], [1, 0.1], [2, 0.2]], rtol=1e-6)
 
 

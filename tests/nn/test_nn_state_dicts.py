@@ -63,7 +63,7 @@ def loaded(model: Any, state: dict[str, Array], names: dict[str, wf.nn.StoredWei
 
 @pytest.mark.parametrize(("kind", "activation"), [("gelu_tanh", gelu_tanh), ("gelu", gelu)])
 def test_weights_of_gpt2(kind: Literal["gelu", "gelu_tanh"], activation: Any) -> None:
-    style = wf.nn.TransformerStyle(ffn=kind)
+    style = wf.nn.TransformerStyle(activation=kind)
     sizes = {"vocab_size": VOCABULARY, "max_len": LENGTH, "d_model": WIDTH, "num_layers": LAYERS, "num_heads": HEADS}
     model, state = wf.nn.gpt(**sizes, style=style, label="gpt"), gpt2_state()
     extra = {"transformer.h.0.attn.bias": np.tril(np.ones((LENGTH, LENGTH)))}

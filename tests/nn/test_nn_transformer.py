@@ -40,20 +40,20 @@ def test_a_block_of_an_encoder() -> None:
 
 
 def test_a_block_of_a_decoder_with_norms_before() -> None:
-    style = wf.nn.TransformerStyle(ffn="gelu")
+    style = wf.nn.TransformerStyle(activation="gelu")
     layer = wf.nn.decoder_only_block(num_heads=2, d_k=2, d_ff=5, style=style, label="block")
     check_block(layer, X, lambda x, p: pre_norm(x, p, causal, "gelu"), batch=2)
     assert "block.attention.q" in {p.label for p in layer.params}
 
 
 def test_a_block_with_rms_norms_and_gates() -> None:
-    style = wf.nn.TransformerStyle(norm="rms", ffn="swiglu", bias=False)
+    style = wf.nn.TransformerStyle(norm="rms", activation="swiglu", bias=False)
     layer = wf.nn.decoder_only_block(num_heads=2, d_k=2, d_ff=5, style=style)
     check_block(layer, X, lambda x, p: pre_norm(x, p, causal, "swiglu", rms_norm), batch=2)
 
 
 def test_a_stack_of_an_encoder_ends_in_a_norm() -> None:
-    style = wf.nn.TransformerStyle(ffn="gelu_tanh")
+    style = wf.nn.TransformerStyle(activation="gelu_tanh")
     layer = wf.nn.transformer_encoder(num_layers=2, num_heads=2, d_k=2, d_ff=5, style=style)
 
     def reference(x: np.ndarray, p: Arrays) -> np.ndarray:
@@ -177,5 +177,5 @@ def test_what_a_style_cannot_be() -> None:
     with pytest.raises(wf.WeftError, match="a language model cannot share d_model=10 among 4 heads") as error:
         wf.nn.gpt(wf.data(IDS, batch=2), vocab_size=7, max_len=5, d_model=10, num_layers=1, num_heads=4)
     assert error.value.fix == "d_model=12, or other heads"
-    with pytest.raises(wf.WeftError, match="feed_forward knows no kind='elu'"):
-        wf.nn.feed_forward(wf.data(X, batch=2), d_ff=4, kind="elu")
+    with pytest.raises(wf.WeftError, match="feed_forward knows no activation='elu'"):
+        wf.nn.feed_forward(wf.data(X, batch=2), d_ff=4, activation="elu")

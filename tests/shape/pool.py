@@ -65,7 +65,12 @@ def dims(text: str) -> tuple[Dim, ...]:
 
 def first_at(index: str, size: int = 0) -> Slice:
     """The leftmost batch axis at a number, or at a static index of this many values."""
-    found = parse_slice(f"@| {index}", lambda name: GivenIndex(name, size))
+    return sliced(f"@| {index}", size)
+
+
+def sliced(text: str, size: int = 0) -> Slice:
+    """The slice that a text writes; static indices in it have this many values."""
+    found = parse_slice(text, lambda name: GivenIndex(name, size))
     assert found is not None
     return found
 

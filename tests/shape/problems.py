@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from shape.pool import blank, first_at, kind_of
+from shape.pool import blank, first_at, kind_of, sliced
 from weft.einsum import Label, parse_spec
 from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
@@ -143,6 +143,11 @@ SPECS = [
     "...|;...|;...=>...|...",
 ]
 
+slices = st.one_of(
+    st.sampled_from([("i", 2), ("i", 3), ("0",), ("2",)]).map(lambda index: first_at(*index)),
+    st.sampled_from(["[::-1|]", "[1:|]", "[:2|]", "[::2|]", "[::-1]", "[..., :-1]"]).map(sliced),
+)
+
 
 @st.composite
 def einsums(draw: st.DrawFn) -> tuple[Logic, tuple[Constraint, ...], tuple[tuple[str, Dim], ...]]:
@@ -176,11 +181,7 @@ def uses(draw: st.DrawFn, pool: int, kinds: str) -> Use:
         case "b":
             logic, also, given_sizes = draw(broadcasting), (), ()
         case "s":
-            logic, also, given_sizes = (
-                first_at(*draw(st.sampled_from([("i", 2), ("i", 3), ("0",), ("2",)]))),
-                (),
-                (),
-            )
+            logic, also, given_sizes = draw(slices), (), ()
         case "r":
             logic, given_sizes = Pointwise(1), ()
             ref = st.builds(RowRef, st.integers(0, 1), st.sampled_from(["batch", "input", "output"]))

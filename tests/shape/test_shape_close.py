@@ -21,6 +21,7 @@ from shape.pool import (
     number,
     param,
     pointwise,
+    sliced,
     transpose,
     varying,
 )
@@ -761,6 +762,41 @@ def test_a_whole_that_could_be_split_in_many_ways_is_underdetermined(spec: str) 
     one, two = varying("one"), varying("two")
     einsum(spec, known("9"), one, two)
     assert kind_of(lambda: close(one)) == "underdetermined"
+
+
+# Sizes computed from themselves.
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("turned", ["[::-1|]", "[0:|]", "ij|...=>ji|...", "a^a^a|...=>a^a^a|..."])
+def test_a_size_that_is_computed_from_itself_is_no_larger_than_it_must_be(turned: str, size: int) -> None:
+    """What broadcasts says nothing of a size, so a carry of size 1 hangs on itself alone."""
+    rows = f"{size},{size}" if "ij" in turned else str(3 * size if "^" in turned else size)
+    carry, first = blank("carry"), known(f"{rows}|4")
+    pointwise(first, result=carry)
+    again = (infer(sliced(turned), [carry]) if turned[0] == "[" else einsum(turned, carry)).result
+    pointwise(again, result=carry)
+    above = einsum("...|b=>...|b^2", again).result
+    assert closed(carry, again, above) == [f"{rows}|4", f"{rows}|4", f"{rows}|6"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_of_sizes_that_hang_on_one_another_those_come_first_on_which_the_others_hang(order: tuple[int, ...]) -> None:
+    carry, turned, twice, more = blank("carry"), blank("turned"), blank("twice"), blank("more")
+    says = [
+        lambda: (infer(sliced("[::-1|]"), [carry], result=turned), pointwise(turned, result=carry)),
+        lambda: einsum("a|...;a|...;a^a|...=>", carry, turned, twice),
+        lambda: pointwise(twice, result=more),
+    ]
+    for at in order:
+        says[at]()
+    assert closed(carry, turned, twice, more) == ["1|1", "1|1", "2|1", "2|1"]
+
+
+def test_a_size_larger_than_itself_is_a_conflict() -> None:
+    carry = blank("carry")
+    pointwise(einsum("a|...=>a^a|...", carry).result, result=carry)
+    assert kind_of(lambda: close(carry)) == "conflict"
 
 
 # A graph is closed as a whole, once.

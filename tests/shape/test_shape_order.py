@@ -46,9 +46,9 @@ def test_everything_in_any_order(problem: Problem, seed: int) -> None:
 @settings(max_examples=100)
 @given(problems("bbeesr", most=12))
 def test_every_set_of_constraints_terminates(problem: Problem) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     problem.outcome(tuple(range(len(problem.uses))))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @settings(max_examples=100)

@@ -13,7 +13,7 @@ from weft.tensor.params import normal, param
 from weft.tensor.tensor import Tensor
 
 #: Norms before each part, and GELU by its formula with tanh.
-GPT_STYLE = TransformerStyle(ffn="gelu_tanh")
+GPT_STYLE = TransformerStyle(activation="gelu_tanh")
 
 
 @language_model
@@ -67,7 +67,7 @@ def llama(
     whole("llama", vocab_size=vocab_size, d_model=d_model, num_layers=num_layers)
     style = TransformerStyle(
         norm="rms",
-        ffn="swiglu",
+        activation="swiglu",
         bias=False,
         eps=eps,
         dropout_rate=dropout_rate,

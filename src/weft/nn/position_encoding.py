@@ -66,13 +66,15 @@ def sinusoidal_position_encoding(*, d_model: int, max_len: int) -> Tensor:
     return data(np.where(wave % 2, np.cos(angle), np.sin(angle)).astype("float32"), label="sinusoids")
 
 
-def rope_frequencies(*, half_d: int, base: float = 10000.0, dtype: str = "float32") -> Tensor:
-    """How far each of `half_d` pairs turns from one position to the next.
+def rope_frequencies(*, d: int, base: float = 10000.0, dtype: str = "float32") -> Tensor:
+    """How far each pair of an axis of size `d` turns from one position to the next.
 
-    >>> print(ctx[wf.nn.rope_frequencies(half_d=2)])
+    >>> print(ctx[wf.nn.rope_frequencies(d=4)])
     [1.   0.01]
     """
-    return data((base ** (-np.arange(half_d) / half_d)).astype(dtype), label="frequencies")
+    if d % 2:
+        raise WeftError(f"rotary positions turn pairs, and d = {d} is odd", fix="give each head an even size")
+    return data((base ** (-np.arange(0, d, 2) / d)).astype(dtype), label="frequencies")
 
 
 def position_indices(*, seq_len: int) -> Tensor:
@@ -95,9 +97,7 @@ def rope(x: Tensor, *, d: int, base: float = 10000.0, interleaved: bool = True) 
     [[1.    0.   ]
      [0.54  0.841]]
     """
-    if d % 2:
-        raise WeftError(f"rotary positions turn pairs, and d = {d} is odd", fix="give each head an even size")
-    frequencies, decoding = rope_frequencies(half_d=d // 2, base=base, dtype="float64"), current_decoding()
+    frequencies, decoding = rope_frequencies(d=d, base=base, dtype="float64"), current_decoding()
     if decoding is None:
         time = "t"
         angle = einsum("t; k => t|k", cast(offsets(label="position"), "float64"), frequencies)

@@ -12,12 +12,13 @@ from weft.nn.checks import fraction, one_of, positive, whole
 from weft.nn.linear import dropout, linear
 from weft.nn.normalise import layer_norm, rms_norm
 from weft.nn.shared_configuration import configured_as
+from weft.public import public_constructor
 from weft.tensor.activations import gelu, silu
 from weft.tensor.functions import relu
 from weft.tensor.layers import op
 from weft.tensor.tensor import Tensor
 
-FeedForwardKind: TypeAlias = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
+FeedForwardActivation: TypeAlias = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
 _ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": relu,
     "gelu": gelu,
@@ -29,21 +30,22 @@ _ACTIVATIONS: dict[str, Callable[..., Any]] = {
 _GATED = ("swiglu", "geglu")
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class TransformerStyle:
     """What blocks have in common, all through a model.
 
-    `norm` is "layer" or "rms", before each part of a block where it is `pre_norm`, else after its sum. `ffn` is the
-    activation of the perceptron, or "swiglu" and "geglu" for gated ones. `rope`, `window` and `num_kv_heads` are those
-    of `wf.nn.multi_head_attention`, and are about the attention of a sequence to itself.
+    `norm` is "layer" or "rms", before each part of a block where it is `pre_norm`, else after its sum. `activation` is
+    that of `wf.nn.feed_forward`; `rope`, `window` and `num_kv_heads` are those of `wf.nn.multi_head_attention`, and are
+    about the attention of a sequence to itself.
 
-    >>> print(wf.nn.TransformerStyle(norm="rms", ffn="swiglu").pre_norm)
+    >>> print(wf.nn.TransformerStyle(norm="rms", activation="swiglu").pre_norm)
     True
     """
 
     norm: Literal["layer", "rms"] = "layer"
     pre_norm: bool = True
-    ffn: FeedForwardKind = "gelu"
+    activation: FeedForwardActivation = "gelu"
     bias: bool = True
     eps: float = 1e-5
     dropout_rate: float = 0.0
@@ -55,7 +57,7 @@ class TransformerStyle:
 
     def __post_init__(self) -> None:
         one_of("a transformer", ("layer", "rms"), norm=self.norm)
-        one_of("a transformer", tuple(_ACTIVATIONS), ffn=self.ffn)
+        one_of("a transformer", tuple(_ACTIVATIONS), activation=self.activation)
         positive("a transformer", eps=self.eps)
         fraction("a transformer", dropout_rate=self.dropout_rate)
 
@@ -97,30 +99,30 @@ class TransformerStyle:
         )
 
     def feed_forward(self, d_ff: int) -> Any:
-        return feed_forward(d_ff=d_ff, kind=self.ffn, bias=self.bias, label="ffn")
+        return feed_forward(d_ff=d_ff, activation=self.activation, bias=self.bias, label="ffn")
 
 
 PRE_NORM = TransformerStyle()
 #: As in "Attention is all you need".
-POST_NORM = TransformerStyle(pre_norm=False, ffn="relu", bias=False)
+POST_NORM = TransformerStyle(pre_norm=False, activation="relu", bias=False)
 
 
 @op
-def feed_forward(x: Tensor, *, d_ff: int, kind: FeedForwardKind = "gelu", bias: bool = True) -> Tensor:
+def feed_forward(x: Tensor, *, d_ff: int, activation: FeedForwardActivation = "gelu", bias: bool = True) -> Tensor:
     """A perceptron of one hidden layer, for each token; "swiglu" and "geglu" multiply it with another one.
 
     >>> x = wf.data(np.ones((5, 4)), batch=1)
-    >>> layer = wf.nn.feed_forward(d_ff=16, kind="swiglu", bias=False, label="ffn")
+    >>> layer = wf.nn.feed_forward(d_ff=16, activation="swiglu", bias=False, label="ffn")
     >>> print((x + layer(x)).dims, *(f"{p.label} {p.dims}" for p in layer.params))
     5|4 ffn.gate.w 4->16 ffn.up.w 4->16 ffn.down.w 16->4
     """
     whole("feed_forward", d_ff=d_ff)
-    one_of("feed_forward", tuple(_ACTIVATIONS), kind=kind)
-    if kind in _GATED:
-        gate = _ACTIVATIONS[kind](linear(o=d_ff, bias=bias, label="gate")(x))
+    one_of("feed_forward", tuple(_ACTIVATIONS), activation=activation)
+    if activation in _GATED:
+        gate = _ACTIVATIONS[activation](linear(o=d_ff, bias=bias, label="gate")(x))
         hidden = gate * linear(o=d_ff, bias=bias, label="up")(x)
     else:
-        hidden = _ACTIVATIONS[kind](linear(o=d_ff, bias=bias, label="up")(x))
+        hidden = _ACTIVATIONS[activation](linear(o=d_ff, bias=bias, label="up")(x))
     return linear(bias=bias, label="down")(hidden)  # type: ignore[no-any-return]
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from weft.errors import WeftError
 from weft.shape import errors
-from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, Why
+from weft.shape.cells import CODE, MODEL, AxisCell, Propagator, RowCell, Why
 from weft.shape.computed_sizes import AffineRule, ComputedRule, CountRule, SizeRules
 from weft.shape.dims import Below, Join, Same
 from weft.shape.rank_demand import rank_demand
@@ -195,14 +195,36 @@ def _maps(axis: AxisCell) -> bool:
 
 
 def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
-    """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
+    """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it.
+
+    Where every axis waits for a computed one, some are computed from themselves: of these, one is guessed.
+    """
     waiting = _open(axes)
     rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, SizeRules)}
     counted = [rule.axis for axis in waiting for rule in axis.watchers if isinstance(rule, ComputedRule)]
     computed = _above(_open([*counted, *(rule.axis for rule in rules)]))
     split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
-    not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}
-    return [axis for axis in waiting if axis not in not_yet]
+    told = {*split, *_connected(axis for axis in stuck if axis.size is None)}
+    free = [axis for axis in waiting if axis not in told]
+    return [axis for axis in free if axis not in computed] or sorted(free, key=_hangs_on_fewest)[:1]
+
+
+def _hangs_on_fewest(axis: AxisCell) -> tuple[int, bool]:
+    """Order axes so that one comes first on which all that it hangs on hangs too, and that is computed by no rule."""
+    return len(reach((axis,), _hangs_on)), any(_computes(rule, axis) for rule in axis.watchers)
+
+
+def _computes(rule: Propagator, axis: AxisCell) -> bool:
+    return isinstance(rule, SizeRules | ComputedRule) and rule.axis is axis
+
+
+def _hangs_on(axis: AxisCell) -> Iterator[AxisCell]:
+    """The open axes that say how large this one is: its equals, what broadcasts to it, what it is computed from."""
+    for rule in axis.watchers:
+        if isinstance(rule, Same) or _computes(rule, axis):
+            yield from _open(rule.cells)
+        elif isinstance(rule, Below) and rule.result is axis:
+            yield from _open((rule.operand,))
 
 
 def _above(axes: Iterable[AxisCell]) -> set[AxisCell]:
