@@ -162,7 +162,7 @@ FIXES: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a window over nothing": (
         lambda: wf.einsum("i=+k => i", wf.data(np.ones(0), label="none"), k=3),
-        "the axis is empty, and 1 place of it is needed",
+        "the axis that `i=+k` reads is empty, and 1 place of it is needed",
         "give it elements; a window needs some to run along",
     ),
     "a data loader": (lambda: wf.data.DataLoader(X), "wf.data has no `DataLoader`", "wf.data.batches("),  # type: ignore[attr-defined]

@@ -90,7 +90,10 @@ def test_attention_is_the_module(seen: str) -> None:
 
 STYLES = {
     "norms first": (wf.nn.TransformerStyle(activation="gelu"), {"activation": "gelu", "norm_first": True}),
-    "norms last": (wf.nn.TransformerStyle(activation="relu", pre_norm=False), {"activation": "relu", "norm_first": False}),
+    "norms last": (
+        wf.nn.TransformerStyle(activation="relu", pre_norm=False),
+        {"activation": "relu", "norm_first": False},
+    ),
 }
 SIZES = {"num_layers": 2, "num_heads": HEADS, "d_k": WIDTH // HEADS, "d_ff": 8}
 

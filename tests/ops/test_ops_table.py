@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import string
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -410,3 +412,47 @@ def test_leaves_and_substitution_see_every_leaf_in_order(expression: Scalar) -> 
     assert seen == list(leaves(expression))
     assert list(leaves(changed)) == seen
     assert substitute(expression, lambda leaf: leaf) == expression
+
+
+class Name(Scalar):
+    def __str__(self) -> str:
+        return "n"
+
+
+N = Name()
+NUMBERS = st.sampled_from([0, 1, -3, 0.5, -0.1, 1e-30, 2**40])
+
+
+@given(
+    st.recursive(
+        st.just(N) | NUMBERS.map(Num),
+        lambda inner: st.one_of(
+            st.builds(
+                lambda op, x, y: call(op, x, y), st.sampled_from([*BINARY, "floordiv", "mod", "pow"]), inner, inner
+            ),
+            st.builds(lambda op, x: call(op, x), st.sampled_from(["neg", "abs", "exp"]), inner),
+            st.builds(where, inner, inner, inner),
+        ),
+        max_leaves=12,
+    )
+)
+def test_an_expression_prints_as_python_that_builds_it(expression: Scalar) -> None:
+    def positive(leaf: Scalar) -> Scalar:
+        return call("neg", -leaf.value) if isinstance(leaf, Num) and leaf.value < 0 else leaf
+
+    tree = ast.fix_missing_locations(_Numbers().visit(ast.parse(str(expression), mode="eval")))
+    functions = {name: partial(call, name) for name in ("where", "abs", "exp")}
+    found = eval(compile(tree, "", "eval"), {"n": N, "Num": Num, **functions})
+    assert found == substitute(expression, positive), str(expression)
+
+
+class _Numbers(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.Call:
+        return ast.Call(ast.Name("Num", ast.Load()), [node], [])
+
+
+def test_an_expression_that_is_long_prints_its_outside() -> None:
+    one: Scalar = N
+    for _ in range(1000):
+        one = one * one + 1
+    assert len(str(one)) < 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -176,6 +177,29 @@ def test_shapes_that_clash_are_refused_where_they_meet() -> None:
         "  fix: make both 2 or both 3; only an unlabelled 1 broadcasts",
     ]
     assert wf.Context("interp")[x * 2.0].tolist() == [2.0, 2.0]
+
+
+ROWS = [(2, 0), (1, 0), (1, 1)]  # of which no two broadcast
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.permutations(ROWS, 2)), ids=str)
+def test_sizes_in_other_rows_are_told_how_to_be_laid_out_as_one_another(
+    left: tuple[int, int], right: tuple[int, int]
+) -> None:
+    """Whatever rows the sizes 2, 3, 4 lie in, the spec that the error advises makes both of one shape."""
+    array = np.arange(24.0).reshape(2, 3, 4)
+    x, y = (
+        wf.data(array, batch=batch, input=inputs, label=name)
+        for name, (batch, inputs) in zip("xy", (left, right), strict=True)
+    )
+    with pytest.raises(wf.ShapeError) as caught:
+        x + y
+    advice = text(caught)[-1]
+    assert "their sizes are the same, in other rows" in advice
+    turned = eval(advice[advice.index("wf.einsum") :], {"wf": wf, "x": x, "y": y})
+    total = x + turned
+    assert str(total.dims) == str(x.dims)
+    np.testing.assert_array_equal(wf.Context("interp")[total], 2 * array)
 
 
 def test_shapes_that_clash_in_a_product() -> None:

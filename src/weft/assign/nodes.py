@@ -163,6 +163,9 @@ class Symbol(Scalar):
     size: int
     counts: bool = False
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Offset(Scalar):

@@ -29,6 +29,23 @@ UFUNCS: Mapping[str, str] = {
     "greater_equal": "ge",
 }
 
+#: Python's operators: how each is written, and how tightly it binds.
+_WRITTEN: Mapping[str, tuple[str, int]] = {
+    "lt": (" < ", 0),
+    "le": (" <= ", 0),
+    "add": (" + ", 1),
+    "sub": (" - ", 1),
+    "mul": (" * ", 2),
+    "div": (" / ", 2),
+    "floordiv": (" // ", 2),
+    "mod": (" % ", 2),
+    "neg": ("-", 3),
+    "pow": ("**", 4),
+}
+_SIGN, _ATOM = 3, 5
+#: The longest text of a part that is shown in full.
+_LONGEST = 500
+
 T = TypeVar("T")
 Tree = TypeVar("Tree")
 
@@ -80,11 +97,18 @@ class Scalar:
 class Num(Scalar):
     value: float | int | bool
 
+    def __str__(self) -> str:
+        return repr(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Scalar):
     op: str
     args: tuple[Scalar, ...]
+
+    def __str__(self) -> str:
+        """As Python has it, with `…` for a part that would be long."""
+        return computed(self, _leaf_text, _call_text)[0]
 
 
 Number: TypeAlias = Scalar | float | int
@@ -173,6 +197,28 @@ def fold_tree(tree: Tree, combine: Callable[[Tree, list[T]], T], parts: Callable
 def substitute(expression: Scalar, leaf: Callable[[Scalar], Scalar]) -> Scalar:
     """The expression with every leaf replaced."""
     return computed(expression, leaf, lambda one, args: Call(one.op, tuple(args)))
+
+
+def _leaf_text(leaf: Scalar) -> tuple[str, int]:
+    """A text, and how tightly it binds."""
+    text = str(leaf)
+    return text, _SIGN if text.startswith("-") else _ATOM
+
+
+def _call_text(one: Call, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    sign, own = _WRITTEN.get(one.op, ("", _ATOM))
+    if not sign:
+        text = f"{one.op}({', '.join(part for part, _ in args)})"
+    elif len(args) == 1:
+        text = sign + _within(*args[0], own)
+    else:
+        left, right = own + (own in (0, 4)), _SIGN if one.op == "pow" else own + 1
+        text = _within(*args[0], left) + sign + _within(*args[1], right)
+    return (text, own) if len(text) <= _LONGEST else ("…", _ATOM)
+
+
+def _within(text: str, binds: int, least: int) -> str:
+    return text if binds >= least else f"({text})"
 
 
 def where(condition: Number, then: Number, otherwise: Number) -> Call:

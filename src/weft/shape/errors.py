@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations, islice
 from math import prod
+from string import ascii_lowercase
 
 from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import AffineAxis
 from weft.errors import OpenSizeError, Origin, ShapeError, Span, UnderdeterminedShapeError, said_at
 from weft.shape.cells import AxisCell, InferenceStep, RowCell, ShapeVar, Why
 from weft.shape.named_sizes import NamedSize
-from weft.shape.nodes import MAX_RANK, Dim
+from weft.shape.nodes import MAX_RANK, Dim, Shape, show_rows
 
 #: The title of the steps in which shapes are decided because they are needed.
 CLOSING = "closing"
@@ -25,7 +27,8 @@ def size_conflict(step: InferenceStep, axis: AxisCell, size: int, why: Why) -> S
         if given is not None:
             return product(step, given, other_size, other)
     what = f"{name(axis)} cannot be both {_size(old, old_why)} and {_size(size, why)}"
-    return _error(step, what, {f"{old}": old_why, f"{size}": why}, _size_fix(axis, old, size), disputed=axis)
+    fix = _other_rows(step) or _size_fix(axis, old, size)
+    return _error(step, what, {f"{old}": old_why, f"{size}": why}, fix, disputed=axis)
 
 
 def out_of_reach(step: InferenceStep, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
@@ -34,9 +37,9 @@ def out_of_reach(step: InferenceStep, axis: AxisCell, least: int, why: Why, size
         what = f"{name(axis)} would have size {_size(size, why)}"
         return _error(step, what, {f"{size}": why}, "check the sizes given")
     if not size:
-        what = (
-            f"{name(axis)} is empty, and {least} place{'s' * (least > 1)} of it {'are' if least > 1 else 'is'} needed"
-        )
+        places = f"{least} place{'s' * (least > 1)} of it {'are' if least > 1 else 'is'} needed"
+        reads = [f" that `{step.text[at.start : at.end]}` reads" for at in _spans(step, (why, axis.why)) if step.text]
+        what = f"{name(axis)}{next(iter(reads), '')} is empty, and {places}"
         return _error(step, what, {"size 0": axis.why or why}, "give it elements; a window needs some to run along")
     what = f"position {least - 1} is outside {name(axis)}, which has size {_size(size, axis.why or why)}"
     fix = f"name a position from 0 to {size - 1}"
@@ -261,6 +264,23 @@ def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
     if 1 in (old, new):
         return "an einsum label must match exactly; a size of 1 broadcasts in pointwise operations, if it has no label"
     return f"make both {old} or both {new}; only an unlabelled 1 broadcasts"
+
+
+def _other_rows(step: InferenceStep) -> str:
+    """What to write where two operands have the same sizes in other rows; nothing, where that is not what is wrong."""
+    for one, other in combinations(dict.fromkeys(step.slots[1:]), 2):
+        left, right = one.closed, other.closed
+        if left and right and not step.text and left != right and left.array_shape == right.array_shape:
+            turned = f'wf.einsum("{_in_letters(right)} => {_in_letters(left)}", {other.name})'
+            return f"their sizes are the same, in other rows: give both the same, or lay one out anew, {turned}"
+    return ""
+
+
+def _in_letters(shape: Shape) -> str:
+    """A shape with a letter for each axis, in the order in which they lie in memory."""
+    letters = iter(ascii_lowercase)
+    batch, output, input = ("".join(islice(letters, len(row))) for row in (shape.batch, shape.output, shape.input))
+    return show_rows(batch, input, output)
 
 
 def _rank_fix(step: InferenceStep, row: RowCell) -> str:
