@@ -163,9 +163,6 @@ class Symbol(Scalar):
     size: int
     counts: bool = False
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Offset(Scalar):

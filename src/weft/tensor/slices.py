@@ -24,7 +24,13 @@ class StaticIndex(Symbol):
     """A position supplied at each run, from 0 up to but not including `size`. Also usable as a number.
 
     One that `counts` is supplied by the context: how often it was used in a run.
+
+    >>> print(0.1 * 0.9 ** wf.index("i", 10))
+    0.1 * 0.9**i
     """
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def index(name: str, size: int) -> StaticIndex:
