@@ -150,10 +150,10 @@ def test_a_size_that_only_the_program_around_it_says() -> None:
 def test_a_size_that_only_the_program_around_a_gradient_says() -> None:
     """What code updates is read as something that has a gradient."""
     b = wf.param("b", init=np.arange(4.0), dtype="float64")
-    first = wf.einsum("i=>0", b, label="first")
-    wf.einsum("i;i=>i", first, b)
+    first = wf.einsum("i=>i0", b, label="first")
+    wf.einsum("ij;j=>i", first, b)
     loss = wf.einsum("...|...=>0", b * first, label="loss")
-    with pytest.raises(wf.WeftError, match=r"cannot be said as code: .* nothing says that `first` is 4"):
+    with pytest.raises(wf.WeftError, match=r"cannot be said as code: .* nothing says that `first` is 4,4"):
         wf.show_as(wf.grad_update(loss), "cd")
 
 

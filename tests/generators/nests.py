@@ -1,7 +1,8 @@
 """Loop programs whose nests share loops: whatever the passes make of them computes the same, cell by cell.
 
 What is not kept holds rubbish at first, and a program that reads it is not drawn. Cells lie an iteration or two apart,
-so that much is carried from one to the next, read late, copied, or overwritten.
+so that much is carried from one to the next, read late, copied, or overwritten; a sum may have one term that counts,
+and an accumulation begin with a copy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from weft.schedule.options import Options
 Memory = dict[Buffer, np.ndarray]
 STEPS, WIDTH = 4, 3
 FLAT = ((STEPS,), (STEPS + 1,), (STEPS + 1,))
-SHAPES = (*FLAT, (STEPS, WIDTH), (STEPS + 1, WIDTH), (1,))
+SHAPES = (*FLAT, (STEPS, WIDTH), (STEPS + 1, WIDTH), (WIDTH, STEPS), (1,))
 OWN = {"i": WIDTH, "j": STEPS, "k": 2}
 PLACES = frozenset((Product, Collapse, Parallel, Jam, Vector))
 
@@ -121,6 +122,8 @@ class _Maker:
             self.lengthen(self.kept)
             return
         _, block = self.blocks[-1]
+        if len(self.blocks) == 1 and self.rng.random() < 0.15:
+            block.append(self.copied(self.any(targets or self.buffers)))
         for _ in range(8):
             block.append(Remark("a nest", (self.nest({loop: STEPS for loop, _ in self.blocks[1:]}, targets),)))
             if not self.reads_rubbish(self.so_far()):
@@ -142,6 +145,15 @@ class _Maker:
         at = tuple(Affine.of(name) for name, _ in loops)
         return Remark("all of it", around(loops, (Store(buffer, at, Num(int(self.rng.integers(-2, 3)))),)))
 
+    def copied(self, target: Buffer) -> Stmt:
+        """A nest that copies another buffer, or adds it to what is there."""
+        loops = [(f"q{axis}", size) for axis, size in enumerate(target.shape)]
+        at = tuple(Affine.of(name) for name, _ in loops)
+        fits = [one for one in self.buffers if one.shape == target.shape and one != target]
+        source = Read(self.any(tuple(fits)), at) if fits else Num(1)
+        made = around(loops, (Store(target, at, source),)), around(loops, (Update(target, at, "add", Num(2)),))
+        return Remark("a copy, and more", (*made[0], *made[1]))
+
     def reads_rubbish(self, program: Program, tries: int = 3) -> bool:
         """Does what is written depend on what is held at first?"""
         first, one = self.memory(program, 0), self.after(program, 0)
@@ -158,6 +170,10 @@ class _Maker:
         ranges, target = {**outer, **dict(own)}, self.any(targets or self.buffers)
         at = self.at(target, ranges, writes=True)
         value = self.value(ranges, Read(target, at))
+        if own and self.rng.random() < 0.1:
+            position = Affine.of(own[-1][0])
+            one_hot = call("eq", self.value({**outer, **dict(own[:-1])}, Read(target, at), 1), position)
+            return around(own, (Update(target, at, "add", call("where", one_hot, value, 0)),))[0]
         affine = tuple(one for one in at if isinstance(one, Affine))
         if self.rng.random() < 0.2 or (len(affine) == len(at) and not injective([AccessMap(affine, tuple(own))])):
             core: Stmt = Update(target, at, str(self.rng.choice(["add", "max", "sub"])), value)

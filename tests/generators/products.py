@@ -4,7 +4,9 @@ Matrices in any layout, with a function of one of them before the product, and t
 is rounded once more. The answer is NumPy's, of rounded factors in double precision. What is decided about kernels is
 given as it prints, and decides the same.
 
-Sums of what a product makes, along one of its axes, are NumPy's too, whether blocks divide those axes or not.
+Sums of what a product makes, along one of its axes, are NumPy's too, whether blocks divide those axes or not. Products
+of whole numbers are NumPy's to the last digit, whatever they are multiplied in, and so are long sums that
+threads share.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ def check(rng: np.random.Generator) -> None:
             largest = float(np.abs(meant).max(initial=1e-3))
             np.testing.assert_allclose(gradient, meant, rtol=digits, atol=digits * largest, err_msg=shown)
     _check_sums(rng, options.but(products="float32"))
+    _check_whole(rng, options.but(products="float32"))
 
 
 def _check_sums(rng: np.random.Generator, options: wf.CompileOptions) -> None:
@@ -82,3 +85,24 @@ def _check_sums(rng: np.random.Generator, options: wf.CompileOptions) -> None:
         ctx.compile(wf.seq(), keep=[out, total], options=options)()
         np.testing.assert_allclose(ctx[out], meant, rtol=1e-4, atol=1e-5, err_msg=f"{options}")
         np.testing.assert_allclose(ctx[total], np.exp(meant).sum(axis), rtol=1e-4, err_msg=f"{axis} {options}")
+
+
+def _check_whole(rng: np.random.Generator, options: wf.CompileOptions) -> None:
+    """Products of whole numbers: of small ones in float64 too, of which no sum is rounded in whatever order."""
+    dtype, spec = (
+        str(rng.choice(["int8", "uint8", "int16", "int16", "int32", "float64"])),
+        str(rng.choice(list(LAYOUTS))),
+    )
+    sizes = {letter: int(rng.choice([1, 2, 5, 17])) for letter in "ij"} | {"k": int(rng.choice([3, 40, 700]))}
+    shapes = [tuple(sizes[one] for one in operand) for operand in spec.partition(" =>")[0].split("; ")]
+    low, high = (-99, 99) if dtype == "float64" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    a, b = (rng.integers(low, high, shape, endpoint=True).astype(dtype) for shape in shapes)
+    wide = "float64" if dtype == "float64" else "int64"  # which sums of whole numbers are held in
+    out = wf.einsum(spec, wf.data(a), wf.data(b))
+    meant = np.einsum(LAYOUTS[spec], a.astype(wide), b.astype(wide))
+    if rng.random() < 0.5:  # where there are several cores, and no words
+        options = options.but(chunk_ns=1, machine=replace(options.machine, cores=3, narrow=""))
+    for backend in ("interp", "cc", OnGrid()):
+        ctx = wf.Context(backend)
+        ctx.compile(wf.seq(), keep=[out], options=options)()
+        np.testing.assert_array_equal(ctx[out], meant, f"{spec} of {shapes}, {dtype}, {backend}\n{options}")

@@ -514,6 +514,15 @@ def test_a_position_on_the_result_is_sized_by_other_uses() -> None:
         assert closed(placed) == ["4,6"]
 
 
+def test_what_is_reduced_to_a_number_is_one_whatever_it_is_used_with() -> None:
+    total = einsum("...|... => ...|0", known("5|4")).result
+    assert str(total) == "5|1"
+    pointwise(total, known("6"))
+    with pytest.raises(ShapeError, match="`i` cannot be both 1 and 6"):
+        einsum("...|i; i => ...|i", total, known("6"))
+    assert solved("i => 0", "4", result="6") == ["6", "4"]  # what there is before is written at that position
+
+
 def test_a_position_outside_a_known_axis() -> None:
     with pytest.raises(ShapeError, match="position 2 is outside the axis, which has size 2"):
         solved("i=>i2", "4", result="4,2")

@@ -423,3 +423,27 @@ def test_shapes_are_named_where_ids_do_not_fit() -> None:
     with pytest.raises(wf.ShapeError, match="takes ids of the shape that its spec results in") as open_sizes:
         wf.cross_entropy(x, ids)
     assert open_sizes.value.notes[0] == "ids is batch|5"
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, *POSITIONS])
+def test_what_is_reduced_to_a_number_is_one_wherever_it_is_used(name: str) -> None:
+    """It broadcasts where numbers do, and is refused where two of a kind are asked for: no zeros stand beside it."""
+    function, numpy = (REDUCTIONS | POSITIONS)[name]
+    array = np.array([3.0, 5.0, 4.0])
+    one, pair = function(wf.data(array)), wf.data(np.array([1.0, 2.0]))
+    meant = np.broadcast_to(numpy(array, 0) if name in POSITIONS else numpy(array, (0,)), 2)
+    target, again = (wf.param(label, o=2, init=1.0, dtype="float64") for label in ("target", "again"))
+
+    @wf.cd
+    def code() -> None:
+        target[:] = function(wf.data(array))
+        again.accumulate("+", function(wf.data(array)))
+
+    ctx = wf.Context("interp")
+    ctx.compile(code())()
+    np.testing.assert_allclose(ctx[target], meant, rtol=1e-12)
+    np.testing.assert_allclose(ctx[again], 1 + meant, rtol=1e-12)
+    np.testing.assert_allclose(ctx[one * pair], meant * [1, 2], rtol=1e-12)
+    for use in (lambda: wf.einsum("i; i => i", one, pair), lambda: one[..., 1], lambda: wf.stack(one, pair)):
+        with pytest.raises(wf.WeftError):
+            use()

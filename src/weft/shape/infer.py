@@ -347,6 +347,8 @@ class _Laying:
         lead, trail = (tuple(map(self._axis, side)) for side in (constraint.lead, constraint.trail))
         middle = self._row_var(constraint.middle, row) if isinstance(constraint.middle, RowVar) else None
         made = self.claims.makes and constraint.row.slot == 0
+        if made and trail and terms == (Position(0),):  # a row that is reduced to a number is that number
+            self._known(trail[0], Dim(1))
         rule = RowIsRule(
             Why(self.step),
             row,

@@ -27,6 +27,7 @@ from weft.assign import (
     recording,
     statements,
 )
+from weft.einsum.nodes import Position
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Monoid, Num, Scalar, accumulating_op, call, find, leaves, scalar
 from weft.ops.dtypes import element_type
@@ -45,6 +46,7 @@ from weft.shape.logic import (
     Written,
     elaborate,
     position_slots,
+    read_by,
 )
 from weft.shape.nodes import Dim, Shape
 from weft.shape.text import RowSizes, given_dims
@@ -289,7 +291,13 @@ def _own_operation(tensor: Tensor) -> Accum | None:
 
 
 def _merged(outer: str, reset: bool, inner: Accum) -> str | None:
-    """The one accumulation that does what an inner and an outer one do in turn; None if there is none."""
+    """The one accumulation that does what an inner and an outer one do in turn; None if there is none.
+
+    A result at a position alone, as a sum's at 0, is to broadcast: its own loops would write that position only.
+    """
+    logic = read_by(inner.record.operation.logic)
+    if isinstance(logic, Einsum) and any(isinstance(axis, Position) for axis in logic.spec.result.axes):
+        return None
     if inner.accum == "arg2":
         return outer
     if outer == "arg2" and reset:
