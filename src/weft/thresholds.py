@@ -21,10 +21,11 @@ class Thresholds:
     `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles` tiles
     share it before the next block of sums; of several loops over rows, all rows do if they are no more than
     `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once; those
-    that are copied before, all for `copied_sums` sums at once. Of contractions whose results meet at the same cells
-    `joint_sums` run as one at most (1: none), each for `joint_tiles` tiles of rows before the next. From `look_rows`
-    rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A
-    contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
+    that are copied before, all for `copied_sums` sums at once. What a tile reads of its rows is prefetched `rows_ahead`
+    cache lines ahead, if it is one piece of memory that comes from far. Of contractions whose results meet at the same
+    cells `joint_sums` run as one at most (1: none), each for `joint_tiles` tiles of rows before the next. From
+    `look_rows` rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once.
+    A contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
     shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
@@ -72,6 +73,7 @@ class Thresholds:
     packed_strips: int = 8
     panels_at_once: int = 4
     copied_sums: int = 64
+    rows_ahead: int = 64
     joint_sums: int = 4
     joint_tiles: int = 16
     look_rows: int = 5
@@ -137,6 +139,7 @@ _MOST = {
     "dot_row_columns": 64,
 }
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "panels_at_once": 1024, "look_tiles": 1024}
+_MOST |= {"rows_ahead": 1024}
 _MOST |= {"joint_sums": 16, "joint_tiles": 1024}
 _MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.

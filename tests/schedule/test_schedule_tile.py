@@ -162,6 +162,8 @@ PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, pane
             "groups are of tiles that share a block of sums, or strips, or have several sums",
         ),
         ("ki;kj=>ij", replace(PACKED, panels=1025), "1025 at once are more than 1024"),
+        ("ki;kj=>ij", replace(PLAIN, ahead=1025), "1025 at once are more than 1024"),
+        ("ki;kj=>ij", replace(PACKED, ahead=1), "rows are prefetched where tiles read them as they lie"),
         ("ki;kj=>ij", replace(PLAIN, looks=1), "only extrema of floats look whether terms are numbers"),
         ("ikl;lkj=>ij", replace(PLAIN, collapse=(1, 1, 2)), "cells of `k` do not follow those of `l`"),
         (
@@ -394,6 +396,21 @@ def test_panels_are_packed_together_whose_lines_come_from_far(
         contraction(text, **dict(zip("ijk", sizes, strict=True))), on(caches=(3 << 14, 1 << 20, 1 << 25), cores=2)
     )
     assert (tile.at_once, tile.panels) == (at_once, panels)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "sums", "ahead"),
+    [
+        ("ki;kj=>ij", 10, 50000, 64),
+        ("ki;kj=>ij", 10, 12000, 0),  # the second cache holds them
+        ("ki;kj=>ij", 17, 50000, 0),  # in a line of their own at each sum
+        ("ik;kj=>ij", 10, 50000, 0),  # in as many pieces as there are rows
+    ],
+)
+def test_rows_in_one_piece_that_come_from_far_are_prefetched(text: str, rows: int, sums: int, ahead: int) -> None:
+    staged, options = contraction(text, i=rows, j=64, k=sums), on(caches=(3 << 14, 1 << 20, 1 << 25))
+    assert shape_of(staged, options).ahead == ahead
+    assert shape_of(staged, options.but(thresholds=Thresholds(rows_ahead=9))).ahead == ahead * 9 // 64
 
 
 def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:

@@ -225,12 +225,14 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
     whole = tile.block > 0 and not tile.group
     if tile.at_once < 1 or (tile.at_once > 1 and (tile.panel != "copied" or several or whole)):
         return "panels are packed together if they are copied, of one sum, and not in blocks of it for all rows"
-    most = max(tile.packed, tile.panels, tile.group, tile.looks, tile.at_once)
+    most = max(tile.packed, tile.panels, tile.group, tile.looks, tile.at_once, tile.ahead)
     return f"{most} at once are more than {MOST_AT_ONCE}" if most > MOST_AT_ONCE else ""
 
 
 def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
+    if tile.ahead and (tile.strips or tile.dot or tile.interleaved > 1 or not isinstance(found.factors[0], Read)):
+        return "rows are prefetched where tiles read them as they lie"
     if tile.interleaved > 1:
         return _misinterleaved(tile, found)
     columns = found.factors[1]

@@ -172,6 +172,7 @@ class Tiles:
         step = [
             *unrolled("v", vectors, loaded),
             *([f"panel += {wide};"] if self.tile.panel else []),
+            *([f"weft_fetch(&{self._value(self.rows)}, {self.tile.ahead}, 1);"] if self.tile.ahead else []),
             *unrolled("r", extent.rows, lambda r: self._row_step(r, vectors)),
             *([f"strip += {self.name}_rows;"] if self.tile.strips else []),
         ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from weft.loops import Read, Tile, walk
+from weft.loops.joint_sums import all_sums
 from weft.loops.legality import points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import NARROWEST, WIDEST
@@ -109,6 +110,24 @@ def panels_at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
     held = machine.caches[1] // (size * (tile.block * points(parts.sums[1:]) or points(parts.sums)))
     each = -(-parts.right[-1][1] // wide) * points(parts.right[:-1]) // (2 * machine.cores)
     return max(1, min(thresholds.panels_at_once, held, each))
+
+
+def lines_ahead(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """How many lines ahead rows are prefetched: those that come from beyond the second cache, in one piece. By itself a
+    processor is but a few lines ahead in a piece, and stops where a page ends."""
+    as_they_lie = not (tile.strips or tile.dot or tile.interleaved > 1)
+    far = as_they_lie and all(_come_from_far(one, options.machine) for one in all_sums(parts))
+    return options.thresholds.rows_ahead if far else 0
+
+
+def _come_from_far(parts: Parts, machine: Machine) -> bool:
+    """Is what a tile reads of its rows one piece of memory, and all of them more than stays near?"""
+    factor = parts.factors[0]
+    if not isinstance(factor, Read) or not parts.left or not parts.sums:
+        return False
+    itemsize, along = numpy_type(factor.buffer.dtype).itemsize, stride(factor, parts.sums[-1])
+    one_piece = stride(factor, parts.left[-1]) == 1 < along and along * itemsize <= machine.line_bytes
+    return one_piece and points((*parts.left, *parts.sums)) * itemsize > machine.caches[1] // 2
 
 
 def widest(rows: int, columns: Sequence[Loop], lanes: int, options: CompileOptions) -> int:

@@ -46,6 +46,7 @@ from weft.schedule.options import Options
 from weft.schedule.products.packing import (
     DEPTH,
     deepest,
+    lines_ahead,
     most_rows,
     panels_at_once,
     repays,
@@ -424,6 +425,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
         unroll=len(looped) > 1 and looped[-1][1] <= options.short_loop,
         along="rows" if by_rows else "columns",
         vector=not rest_in_order(parts, parts.left if by_rows else parts.right),
+        ahead=lines_ahead(parts, tile, options),
     )
     return _grouped(parts, tile, options)
 
