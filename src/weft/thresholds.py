@@ -49,8 +49,9 @@ class Thresholds:
     there are not so many of these; a mask hides what it lowers by `hidden_depth`. A window that is read under tests is
     copied with a border if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache
     lines at least are fetched while the one before is worked on, where there are more of them than the second cache
-    holds. What is stored in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more
-    than they hold, or where rows that are passed over several times fill `rows_share` of the first one with the next.
+    holds; those that are gathered `gathered_lines` lines before they are read. What is stored in pieces of
+    `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold, or where rows that
+    are passed over several times fill `rows_share` of the first one with the next.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share, if joining these takes no more than `simt_joining_share` of the
@@ -107,6 +108,7 @@ class Thresholds:
     border_uses: int = 4
     simt_block: int = 256
     fetched_lines: int = 8
+    gathered_lines: int = 128
     bypassed_lines: int = 4
     rows_share: float = 3 / 4
     simt_strips: int = 1024

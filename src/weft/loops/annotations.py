@@ -123,7 +123,8 @@ class Unroll(Worded):
 
 @dataclass(frozen=True, slots=True)
 class PrefetchRows(Worded):
-    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside."""
+    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside; rows
+    that it gathers, before those."""
 
     words: ClassVar[str] = "prefetching {iterations} ahead"
     limits: ClassVar[tuple[int, int]] = 1, 64
