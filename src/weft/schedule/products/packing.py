@@ -113,21 +113,26 @@ def panels_at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
 
 
 def lines_ahead(parts: Parts, tile: Tile, options: CompileOptions) -> int:
-    """How many lines ahead rows are prefetched: those that come from beyond the second cache, in one piece. By itself a
-    processor is but a few lines ahead in a piece, and stops where a page ends."""
+    """How many lines ahead rows are prefetched: those that come from far, in one piece. By itself a processor is but a
+    few lines ahead in a piece, and stops where a page ends, or a row does."""
     as_they_lie = not (tile.strips or tile.dot or tile.interleaved > 1)
-    far = as_they_lie and all(_come_from_far(one, options.machine) for one in all_sums(parts))
-    return options.thresholds.rows_ahead if far else 0
+    found = {_ahead(one, tile, options) for one in all_sums(parts)} if as_they_lie else {0}
+    return found.pop() if len(found) == 1 else 0
 
 
-def _come_from_far(parts: Parts, machine: Machine) -> bool:
-    """Is what a tile reads of its rows one piece of memory, and all of them more than stays near?"""
-    factor = parts.factors[0]
+def _ahead(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """The same of one sum: of rows of which a tile reads one piece, and which the second cache does not hold; or, of
+    those that follow each other and that the last one does not hold beside the rest, as many lines as a tile has."""
+    factor, machine = parts.factors[0], options.machine
     if not isinstance(factor, Read) or not parts.left or not parts.sums:
-        return False
-    itemsize, along = numpy_type(factor.buffer.dtype).itemsize, stride(factor, parts.sums[-1])
-    one_piece = stride(factor, parts.left[-1]) == 1 < along and along * itemsize <= machine.line_bytes
-    return one_piece and points((*parts.left, *parts.sums)) * itemsize > machine.caches[1] // 2
+        return 0
+    itemsize = numpy_type(factor.buffer.dtype).itemsize
+    down, along = stride(factor, parts.left[-1]), stride(factor, parts.sums[-1])
+    size = points((*parts.left, *parts.sums)) * itemsize
+    if down == 1 < along and along * itemsize <= machine.line_bytes:
+        return options.thresholds.rows_ahead if size > machine.caches[1] // 2 else 0
+    follow = along == 1 and down == points(parts.sums) and len(parts.sums) == 1 and not tile.block
+    return tile.rows * down * itemsize // machine.line_bytes if follow and 2 * size >= machine.caches[-1] else 0
 
 
 def widest(rows: int, columns: Sequence[Loop], lanes: int, options: CompileOptions) -> int:

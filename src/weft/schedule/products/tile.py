@@ -425,9 +425,8 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
         unroll=len(looped) > 1 and looped[-1][1] <= options.short_loop,
         along="rows" if by_rows else "columns",
         vector=not rest_in_order(parts, parts.left if by_rows else parts.right),
-        ahead=lines_ahead(parts, tile, options),
     )
-    return _grouped(parts, tile, options)
+    return _grouped(parts, replace(tile, ahead=lines_ahead(parts, tile, options)), options)
 
 
 def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
