@@ -21,10 +21,11 @@ class Thresholds:
     `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles` tiles
     share it before the next block of sums; of several loops over rows, all rows do if they are no more than
     `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once; those
-    that are copied before, all for `copied_sums` sums at once. Of contractions whose results meet at the same cells
-    `joint_sums` run as one at most (1: none), each for `joint_tiles` tiles of rows before the next. From `look_rows`
-    rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A
-    contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
+    that are copied before, all for `copied_sums` sums at once. What a tile reads of its rows is prefetched `rows_ahead`
+    cache lines ahead, if it is one piece of memory that comes from far. Of contractions whose results meet at the same
+    cells `joint_sums` run as one at most (1: none), each for `joint_tiles` tiles of rows before the next. From
+    `look_rows` rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once.
+    A contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
 
     **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
     shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
@@ -48,8 +49,9 @@ class Thresholds:
     there are not so many of these; a mask hides what it lowers by `hidden_depth`. A window that is read under tests is
     copied with a border if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache
     lines at least are fetched while the one before is worked on, where there are more of them than the second cache
-    holds. What is stored in pieces of `bypassed_lines` at least goes past the caches, where all that is touched is more
-    than they hold, or where rows that are passed over several times fill `rows_share` of the first one with the next.
+    holds; those that are gathered `gathered_lines` lines before they are read. What is stored in pieces of
+    `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold, or where rows that
+    are passed over several times fill `rows_share` of the first one with the next.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share, if joining these takes no more than `simt_joining_share` of the
@@ -72,6 +74,7 @@ class Thresholds:
     packed_strips: int = 8
     panels_at_once: int = 4
     copied_sums: int = 64
+    rows_ahead: int = 64
     joint_sums: int = 4
     joint_tiles: int = 16
     look_rows: int = 5
@@ -105,6 +108,7 @@ class Thresholds:
     border_uses: int = 4
     simt_block: int = 256
     fetched_lines: int = 8
+    gathered_lines: int = 128
     bypassed_lines: int = 4
     rows_share: float = 3 / 4
     simt_strips: int = 1024
@@ -137,6 +141,7 @@ _MOST = {
     "dot_row_columns": 64,
 }
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "panels_at_once": 1024, "look_tiles": 1024}
+_MOST |= {"rows_ahead": 1024}
 _MOST |= {"joint_sums": 16, "joint_tiles": 1024}
 _MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.

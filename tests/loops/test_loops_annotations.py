@@ -43,6 +43,7 @@ def tiles(draw: st.DrawFn) -> Tile:
         panels=draw(NUMBERS) if group else 1,
         at_once=draw(NUMBERS) if panel else 1,
         looks=draw(st.integers(0, 9)),
+        ahead=draw(st.integers(0, 9)),
     )
 
 

@@ -170,6 +170,7 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
         panels=draw(pick([1, 3])) if group and (strips or block) else 1,
         looks=draw(pick([0, 1, 3])),
         at_once=draw(pick([1, 2, 3])) if panel == "copied" else 1,
+        ahead=draw(pick([0, 0, 1, 64])),
     )
     found = replace(staged, what=replace(staged.what, tile=tile))
     return staged if unfit(found) else found

@@ -113,6 +113,31 @@ groups of 32 tiles by 8 panels, parts of 64, then along columns:
     assert head in text(parallelised(parse(before).body, SHARING)).splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    ("how", "line_steps", "head"),
+    [
+        (", looking through 16", 3.6, "columns on threads by 4:"),
+        (", looking through 16", 1.0, "columns on threads by 1:"),  # where lines come as soon as they are asked for
+        ("", 3.6, "columns on threads by 1:"),
+    ],
+)
+def test_chunks_are_larger_where_each_looks_through_all_rows(how: str, line_steps: float, head: str) -> None:
+    before = f"""
+a: float32[512, 512]
+b: float32[512, 512]
+c: float32[512, 512]
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, copied panels{how}, then along columns:
+    for i in range(512):
+        for j in range(512):
+            t: float32 = -inf
+            for k in range(512):
+                t = max(t, a[i, k] + b[k, j])
+            c[i, j] = t
+"""
+    options = CompileOptions(machine=Machine(cores=2, line_steps=line_steps))
+    assert text(parallelised(parse(before).body, options)).splitlines()[1].endswith(head)
+
+
 def test_inside_a_recurrence_loops_are_shared() -> None:
     before = program("for i in range(23):\n    for j in range(40):\n        B[i + 1, j] = B[i, j] * 2\n").body
     assert "    for j in range(40) on threads by 1:" in text(parallelised(before, SHARING))

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
-from weft.loops import PrefetchRows, Registers, check, declared, parse, show
-from weft.loops.streams import fetched_by, streams_of
+from effort import tries
+from weft.loops import For, PrefetchRows, Registers, check, declared, parse, show
+from weft.loops.show import show_scalar
+from weft.loops.streams import fetched_by, gathered_rows, streams_of
 from weft.machine import COMMON
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
@@ -29,6 +31,13 @@ for i in range({rows}):
             part[lane] += x[i, 64*row + lane]
     for j in range({columns}):
         y[i, j] = x[i, j] * part[0]"""
+GATHERED = """ids: int64[50]
+table: float32[{rows}, {columns}]
+y: float32[50, {columns}]
+for i in range(50):
+    row: int64 = max(ids[i], 0)
+    for d in range({columns}):
+        y[i, d] = table[row, d]"""
 #: The next row is worth fetching from a second cache of so little.
 SMALL = replace(COMMON, caches=(1 << 10, 1 << 16, 1 << 20))
 
@@ -109,6 +118,64 @@ for i in range(10):
         s[b] += x[i, b + 500]"""
     (loop,) = check(parse(text)).body
     assert [(one.first.offset, one.cells) for one in streams_of(loop)] == [(0, 128), (500, 64)]
+
+
+@pytest.mark.parametrize(("columns", "ahead"), [(128, 16), (256, 8), (600, 3), (2048, 1)])
+def test_rows_that_are_gathered_from_far_are_fetched_before_they_are_read(columns: int, ahead: int) -> None:
+    before = GATHERED.format(rows=1000, columns=columns)
+    after = fetching(before, DEFAULTS.but(machine=SMALL))
+    assert f"for i in range(50) prefetching {ahead} ahead:" in after
+    (loop,) = check(parse(after)).body
+    assert isinstance(loop, For)
+    (row,) = gathered_rows(loop)
+    assert show_scalar(row.first) == "table[max(ids[i], 0), 0]"
+    assert row.cells == columns
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("1000", "60", id="the second cache holds the table"),
+        pytest.param("256", "64", id="rows are short"),
+        pytest.param("256", "4096", id="rows are very long"),
+        pytest.param("y[i, d] = table[row, d]", "y[i, d] = table[row, 255 - d]", id="rows are reversed"),
+        pytest.param("y[i, d] = table[row, d]", "table[row, d] = y[i, d]", id="they are scattered"),
+        pytest.param("ids[i]", "ids[0]", id="all iterations read the same"),
+        pytest.param(
+            "    for d in", "    if 0 <= ids[i] < 9:\n      for d in", id="they are read in some iterations alone"
+        ),
+        pytest.param("    for d in", "    row = row - row\n    for d in", id="the variable that says which changes"),
+        pytest.param("    for d in", "    ids[i] = 0\n    for d in", id="what says which is written"),
+    ],
+)
+def test_rows_that_are_left_alone(before: str, after: str) -> None:
+    text = GATHERED.format(rows=1000, columns=256)
+    assert "prefetching" in fetching(text, DEFAULTS.but(machine=SMALL))
+    assert before in text
+    assert "prefetching" not in fetching(text.replace(before, after), DEFAULTS.but(machine=SMALL))
+
+
+@settings(max_examples=tries(8), deadline=None)
+@given(
+    rows=st.integers(1, 300),
+    columns=st.sampled_from([16, 130, 257]),
+    positions=st.integers(1, 90),
+    ahead=st.sampled_from([1, 7, 64]),
+)
+def test_rows_are_gathered_to_the_bit(rows: int, columns: int, positions: int, ahead: int) -> None:
+    """However far ahead they are fetched, the last of a loop as well."""
+    random = np.random.default_rng(rows)
+    numbers, ids = random.normal(size=(rows, columns)).astype("float32"), random.integers(0, rows, positions)
+    lines = wf.Thresholds(fetched_lines=1, gathered_lines=ahead * -(-columns // 16))
+    machine = replace(wf.Machine.here(), caches=(1 << 10, 1 << 12, 1 << 20), cores=2)
+    options = wf.CompileOptions(machine=machine, thresholds=lines, threads=2, tuned="")
+    table = wf.data(numbers, label="table")
+    found = wf.einsum("v, d; ...|@v => ...|d", table, wf.data(ids, batch=1, label="ids"))
+    ctx = wf.Context("cc")
+    routine = ctx.compile(wf.seq(), keep=[found], options=options)
+    assert (f"prefetching {ahead} ahead" in routine.show("kernels")) == (numbers.nbytes > 1 << 12 and positions > 1)
+    routine()
+    np.testing.assert_array_equal(np.asarray(ctx[found]), numbers[ids])
 
 
 def test_what_has_no_loops_to_fetch_is_refused() -> None:

@@ -5,15 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
+from weft.backends.cc import Cc
+from weft.loops import (
+    Buffer,
+    Cast,
+    For,
+    Let,
+    Local,
+    MalformedLoops,
+    Program,
+    Read,
+    Staged,
+    Store,
+    Tile,
+    buffers_of,
+    check,
+    show,
+)
+from weft.loops.interp import run
 from weft.loops.product_legality import unfit
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.staged import parts_of, staged_product
 from weft.machine import Machine
 from weft.ops import Call, Num
+from weft.schedule import Kernel
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
 from weft.schedule.products.tile import best_tile, tiled, tilings
@@ -162,6 +181,9 @@ PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, pane
             "groups are of tiles that share a block of sums, or strips, or have several sums",
         ),
         ("ki;kj=>ij", replace(PACKED, panels=1025), "1025 at once are more than 1024"),
+        ("ki;kj=>ij", replace(PLAIN, ahead=1 << 17), "131072 lines are more than 65536"),
+        ("ki;kj=>ij", replace(PACKED, ahead=1), "rows are prefetched where tiles read them as they lie"),
+        ("i;j=>ij", replace(PLAIN, ahead=1), "rows are prefetched where tiles read them as they lie"),
         ("ki;kj=>ij", replace(PLAIN, looks=1), "only extrema of floats look whether terms are numbers"),
         ("ikl;lkj=>ij", replace(PLAIN, collapse=(1, 1, 2)), "cells of `k` do not follow those of `l`"),
         (
@@ -394,6 +416,39 @@ def test_panels_are_packed_together_whose_lines_come_from_far(
         contraction(text, **dict(zip("ijk", sizes, strict=True))), on(caches=(3 << 14, 1 << 20, 1 << 25), cores=2)
     )
     assert (tile.at_once, tile.panels) == (at_once, panels)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "sums", "ahead"),
+    [
+        ("ki;kj=>ij", 10, 50000, 64),
+        ("ki;kj=>ij", 10, 12000, 0),  # the second cache holds them
+        ("ki;kj=>ij", 17, 50000, 0),  # in a line of their own at each sum
+        ("ik;kj=>ij", 2048, 2048, 1024),  # those of the next tile
+        ("ik;kj=>ij", 2048, 1024, 0),  # the last cache holds them
+        ("ik;kj=>ij", 2048, 8192, 0),  # in blocks, and no more in one piece
+    ],
+)
+def test_rows_in_one_piece_that_come_from_far_are_prefetched(text: str, rows: int, sums: int, ahead: int) -> None:
+    staged, options = contraction(text, i=rows, j=64, k=sums), on(caches=(3 << 14, 1 << 20, 1 << 25))
+    assert shape_of(staged, options).ahead == ahead
+    if ahead == DEFAULTS.thresholds.rows_ahead:
+        assert shape_of(staged, options.but(thresholds=Thresholds(rows_ahead=9))).ahead == 9
+
+
+@pytest.mark.parametrize("text", ["ki;kj=>ij", "ik;kj=>ij"])
+@pytest.mark.parametrize("ahead", [1, 64, 1 << 16])
+def test_what_is_prefetched_changes_nothing(text: str, ahead: int) -> None:
+    """Nor do lines beyond the last row."""
+    staged = contraction(text, i=13, j=40, k=77)
+    body = (replace(staged, what=replace(staged.what, tile=replace(PLAIN, ahead=ahead))),)
+    random, program = np.random.default_rng(0), check(Program(body))
+    meant = {one: random.integers(-9, 9, one.shape).astype(one.dtype) for one in buffers_of(program)}
+    ours = {one: array.copy() for one, array in meant.items()}
+    run(program, meant, {})
+    Cc().compile([Kernel((), body)]).bind(ours)({})
+    for one, array in meant.items():
+        np.testing.assert_array_equal(ours[one], array)
 
 
 def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:

@@ -123,7 +123,8 @@ class Unroll(Worded):
 
 @dataclass(frozen=True, slots=True)
 class PrefetchRows(Worded):
-    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside."""
+    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside; rows
+    that it gathers, before those."""
 
     words: ClassVar[str] = "prefetching {iterations} ahead"
     limits: ClassVar[tuple[int, int]] = 1, 64
@@ -199,22 +200,23 @@ class Tile(Worded):
     packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all);
     `at_once` panels that lie side by side are packed together.
     `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row along
-    the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips before
-    the next rows (0: those of all loops on the left), and `panels` follow each other for one group; of sums beside the
-    product's own each does a `group` before the next, in panels of the same kind. Where `looks` is not 0, the rows of
-    so many tiles are looked through at once for terms that are not numbers, and the columns of each panel: extrema of
-    others are quicker. `interleaved`: so many of the last sum lie side by side for each row and column, in words of 32
-    bits that are filled up with zeros, and their products are added up in one step (`interleaving.py`). `unroll` writes
-    out the last sum. As many of the last loops on the left, on the right and of the sums run as one as `collapse` says.
-    What follows the sums runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share
-    the iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such
-    loop, if `shared` says which: each claims `chunk` at a time.
+    the last sum, `packed` strips at once; rows that are read where they lie are prefetched `ahead` cache lines ahead,
+    if that is not 0. `group` tiles of rows share a panel before its next block, or strips before the next rows (0:
+    those of all loops on the left), and `panels` follow each other for one group; of sums beside the product's own each
+    does a `group` before the next, in panels of the same kind. Where `looks` is not 0, the rows of so many tiles are
+    looked through at once for terms that are not numbers, and the columns of each panel: extrema of others are quicker.
+    `interleaved`: so many of the last sum lie side by side for each row and column, in words of 32 bits that are filled
+    up with zeros, and their products are added up in one step (`interleaving.py`). `unroll` writes out the last sum. As
+    many of the last loops on the left, on the right and of the sums run as one as `collapse` says. What follows the
+    sums runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share the iterations of
+    the outermost loop over "columns" or over "rows", panels or tiles where there is but one such loop, if `shared` says
+    which: each claims `chunk` at a time.
     """
 
     words: ClassVar[str] = (
         "in tiles of {rows} row(s) by {vectors} {dot:vector(s)|column(s), along sums on vectors} of {lanes}"
         "[, {panel:copied|transposed} panels[ of {block}][, {at_once} at once]]"
-        "[, {strips:copied|transposed} strips of rows by {packed}]"
+        "[, {strips:copied|transposed} strips of rows by {packed}][, prefetching rows {ahead} line(s) ahead]"
         "[, sums interleaved by {interleaved}]"
         "[, groups of {group} tile(s)[ by {panels} panel(s)]][, parts of {parts: by }][, looking through {looks}]"
         "{unroll:|, unrolled}, then along {along:columns|rows}{vector:| on vectors}"
@@ -240,6 +242,7 @@ class Tile(Worded):
     looks: int = 0
     interleaved: int = 1
     at_once: int = 1
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ from weft.loops.nodes import (
 from weft.loops.owner_computes import scatter_of
 from weft.loops.reaching_writes import covered
 from weft.loops.semiring import is_accumulation
-from weft.loops.streams import LINE_BYTES, bypassing, fetched_by
+from weft.loops.streams import LINE_BYTES, bypassing, fetched_by, gathered_rows
 from weft.loops.walk import (
     WRITING,
     Loop,
@@ -385,8 +385,8 @@ def _in_order(how: Annotation, found: _Annotated) -> str:
 
 
 def _ahead(how: PrefetchRows, found: _Annotated) -> str:
-    """Iterations touch memory in pieces, and loops inside are there to fetch them."""
-    fetched = len(found.loops) == 1 and fetched_by(found.loop)
+    """Iterations touch memory in pieces, and loops inside are there to fetch them; or they gather rows."""
+    fetched = len(found.loops) == 1 and (fetched_by(found.loop) or gathered_rows(found.loop))
     return "" if fetched else "no loop inside could fetch what it touches"
 
 

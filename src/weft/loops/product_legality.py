@@ -33,6 +33,8 @@ WIDTHS = tuple(NARROWEST << at for at in range((WIDEST // NARROWEST).bit_length(
 #: A tile has no more vectors than this: what registers do not hold lies on the stack. No more tiles, panels or strips
 #: than these have scratch memory at once.
 MOST_VECTORS, MOST_AT_ONCE = 64, 1024
+#: No rows are prefetched further ahead.
+MOST_LINES = 1 << 16
 #: A block of a GPU's product has so many rows, columns and sums at least.
 SMALLEST_BLOCK = 16
 
@@ -231,6 +233,8 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
 
 def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
+    if tile.ahead and (problem := _not_ahead(tile, found)):
+        return problem
     if tile.interleaved > 1:
         return _misinterleaved(tile, found)
     columns = found.factors[1]
@@ -245,6 +249,13 @@ def _misaligned(tile: Tile, found: Parts) -> str:
     else:
         lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
     return "" if lie else f"its vectors do not lie along `{last[0]}`"
+
+
+def _not_ahead(tile: Tile, found: Parts) -> str:
+    """Why rows are not prefetched so far ahead."""
+    if tile.strips or tile.dot or tile.interleaved > 1 or not (found.sums and isinstance(found.factors[0], Read)):
+        return "rows are prefetched where tiles read them as they lie"
+    return f"{tile.ahead} lines are more than {MOST_LINES}" if tile.ahead > MOST_LINES else ""
 
 
 def _is_even(columns: Read, last: Loop, loop: Loop) -> bool:

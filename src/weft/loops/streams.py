@@ -1,24 +1,29 @@
-"""Streams: contiguous memory that each iteration of a loop touches, and the loops inside that can prefetch it.
+"""Streams: contiguous memory that each iteration of a loop touches, and who can prefetch it: loops inside, or the loop.
 
     for i: { for row: for lane: s[lane] += x[i, 64 row + lane];  …;  for j: y[i, j] = x[i, j] * t }
 
 has the streams x and y, a row at each iteration of i. A processor that walks along a row sees ahead, but not from one
 row to the next, nor that y comes after x: so loops such as `row` fetch the next row of each, a part at each iteration.
 What is stored past the caches is not fetched.
+
+    for i: { row = ids[i];  for d: y[i, d] = table[row, d] }
+
+gathers rows, which are anywhere: no processor sees ahead, and the loop itself fetches those of an iteration to come.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from weft.affine import Affine, are_affine
-from weft.loops.effects import effects
+from weft.loops.effects import effects, sources
 from weft.loops.nests import stride_of
-from weft.loops.nodes import Buffer, For, If, NonTemporal, Read, Role, Stmt, Store
-from weft.loops.walk import accesses, everything, own_accesses, scoped
+from weft.loops.nodes import Buffer, For, If, Let, Local, NonTemporal, Read, Role, Stmt, Store
+from weft.loops.walk import accesses, everything, expanded, mentioned, own_accesses, scoped, substituted, variables
+from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 
 #: The bytes of a cache line: what is stored past the caches at once.
@@ -154,3 +159,40 @@ def fetched_by(loop: For) -> dict[For, list[MemoryStream]]:
 def _is_fetching(loop: For) -> bool:
     """Has a loop iterations that do a part of the work each, on what another loop inside passes over?"""
     return loop.size > 1 and not loop.how and len(loop.body) == 1 and isinstance(loop.body[0], For)
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredRow:
+    """Cells of a buffer that follow each other from one on, which data says."""
+
+    first: Read
+    cells: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.cells * numpy_type(self.first.buffer.dtype).itemsize
+
+
+def gathered_rows(loop: For) -> list[GatheredRow]:
+    """The rows that each iteration of a loop gathers for certain, by what is known before its first statement."""
+    changed, known, found = effects(loop.body), dict[Local, Scalar](), dict[GatheredRow, None]()
+    for stmt in loop.body:
+        if isinstance(stmt, Let) and stmt.local not in changed.sets:
+            known[stmt.local] = expanded(stmt.value, known)
+        elif isinstance(stmt, For) and not any(isinstance(one, For) for one in stmt.body):
+            for one in chain.from_iterable(map(own_accesses, stmt.body)):
+                row = _row(Read(one.buffer, one.at or ()), stmt, known)
+                if row and loop.loop in mentioned(row.first) and not changed.buffers & sources(row.first):
+                    found[row] = None
+    inside = changed.sets | changed.lets
+    return [one for one in found if not inside.intersection(variables(one.first))]
+
+
+def _row(cell: Read, along: For, known: Mapping[Local, Scalar]) -> GatheredRow | None:
+    """The cells that a loop makes of one that is gathered, if they follow each other."""
+    if are_affine(cell.at) or stride_of(cell, along.loop) != 1:
+        return None
+    first = substituted(expanded(cell, known), {along.loop: Affine(())})
+    assert isinstance(first, Read)
+    return GatheredRow(first, along.size)

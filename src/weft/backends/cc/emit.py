@@ -43,7 +43,7 @@ from weft.loops import (
 from weft.loops.effects import effects
 from weft.loops.legality import sums_of
 from weft.loops.staged import placed_parts
-from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, fetched_by
+from weft.loops.streams import LINE_BYTES, MemoryStream, bypassing, fetched_by, gathered_rows
 from weft.loops.walk import everything
 from weft.ops.dtypes import numpy_type
 
@@ -135,6 +135,7 @@ class KernelWriter(c_family.Writer):
                     lead.append(
                         f"const int64_t {name}ahead = {name} + {iterations} < {last} ? {name} + {iterations} : {last};"
                     )
+                    lead += self._fetching_gathered(stmt)
                     inside = self._fetching(stmt)
         yield f"{indent}for (int64_t {name} = {first}; {name} < {end}; {name}++) {{"
         yield from (f"{indent}    {line}" for line in lead)
@@ -176,9 +177,18 @@ class KernelWriter(c_family.Writer):
         for one, piece in pieces.items():
             yield f"{indent}weft_store_past_caches(&{begins.cell(one.buffer, one.at)}, {piece}, sizeof {piece});"
 
+    def _ahead(self, stmt: For) -> KernelWriter:
+        """A writer of what an iteration to come of a loop mentions."""
+        return self.calling({stmt.loop: f"{word(stmt.loop)}ahead"})
+
+    def _fetching_gathered(self, stmt: For) -> Iterator[str]:
+        """The rows fetched that an iteration to come gathers, which begin anywhere in a line."""
+        for one in gathered_rows(stmt):
+            yield f"weft_fetch(&{self._ahead(stmt).value(one.first)}, 0, {-(-one.size // LINE_BYTES)});"
+
     def _fetching(self, stmt: For) -> KernelWriter:
         """A writer for what is inside of a loop, parts of which fetch what a later iteration touches."""
-        ahead = self.calling({stmt.loop: f"{word(stmt.loop)}ahead"})
+        ahead = self._ahead(stmt)
 
         def fetched(one: MemoryStream, by: For) -> str:
             lines = -(-one.size // (LINE_BYTES * by.size))

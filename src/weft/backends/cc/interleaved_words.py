@@ -81,16 +81,22 @@ class Words:
         return f"weft_fours_int32v{self.width}({total}, {one}, {other})"
 
     def taken_back(self, vectors: int, wide: str, depth: str) -> Lines:
-        """What the sums of columns start from, at the head of a panel of so many words for each."""
+        """What the sums of columns start from, at the head of a panel of so many words for each; all columns at once,
+        for each addition waits for the one before it."""
         ones, by = f"(({self.vector}){{0}} + {_ONES})", -128 if self.kinds[0] == "int8" else 128
 
-        def column(v: str) -> Lines:
-            here = f"{v} * {self.width // WORD}"
-            word = f"*(const {self.vector} *)(head + at * {wide} + {here})"
-            adds = loop("at", "1", f"{depth} + 1", [f"sum = {self._added('sum', ones, word)};"])
-            return [f"{self.vector} sum = {{0}};", *adds, f"*({self.vector} *)(head + {here}) = sum * {by};"]
+        def here(v: str) -> str:
+            return f"{v} * {self.width // WORD}"
 
-        return unrolled("v", vectors, column)
+        def added(v: str) -> Lines:
+            word = f"*(const {self.vector} *)(head + at * {wide} + {here(v)})"
+            return [f"sum[{v}] = {self._added(f'sum[{v}]', ones, word)};"]
+
+        return [
+            f"{self.vector} sum[{vectors}] = {{{{0}}}};",
+            *loop("at", "1", f"{depth} + 1", unrolled("v", vectors, added)),
+            *unrolled("v", vectors, lambda v: [f"*({self.vector} *)(head + {here(v)}) = sum[{v}] * {by};"]),
+        ]
 
 
 def in_words(parts: Parts, tile: Tile) -> tuple[Parts, Tile, Words | None]:

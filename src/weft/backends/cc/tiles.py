@@ -18,6 +18,7 @@ from weft.backends.cc.semirings import VectorOps
 from weft.loops import Read, Tile, walk
 from weft.loops.interleaving import register_type
 from weft.loops.legality import points
+from weft.loops.nests import stride_of
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.loops.staged import Parts
 from weft.loops.walk import Loop, free
@@ -172,6 +173,7 @@ class Tiles:
         step = [
             *unrolled("v", vectors, loaded),
             *([f"panel += {wide};"] if self.tile.panel else []),
+            *([f"weft_fetch({self._passed()}, {self.tile.ahead}, 1);"] if self.tile.ahead else []),
             *unrolled("r", extent.rows, lambda r: self._row_step(r, vectors)),
             *([f"strip += {self.name}_rows;"] if self.tile.strips else []),
         ]
@@ -186,6 +188,15 @@ class Tiles:
                 unrolled("r", extent.rows, lambda r: unrolled("v", vectors, lambda v: done(r, v))),
             ),
         ]
+
+    def _passed(self) -> str:
+        """How far a tile is in the memory of its rows: where they lie along the last sum, as if it took one by one."""
+        side, (last, _) = self.rows, self.parts.sums[-1]
+        assert isinstance(side.factor, Read)
+        if stride_of(side.factor, last) != 1:
+            return f"&{self._value(side)}"
+        first = self._read(side, {last: "0", **({side.loop[0]: self._from(side.loop[0])} if side.loop else {})})
+        return f"&{first} + {self.name}_rows * {self.writer.variable(last)}"
 
     def _offset(self, v: str, extent: TileSize) -> str:
         """Where a vector of columns begins: the last one ends with them."""

@@ -132,8 +132,8 @@ def _chunks(size: int, ns: float, options: CompileOptions, fewest: int) -> list[
 def _shared_steps(parts: Parts, tile: Tile, side: str, size: int, chunk: int, options: CompileOptions) -> float:
     """When the last core is done with its chunks of a product, in steps of a vector unit.
 
-    Whoever has some rows reads all columns for them, and packs them where these are packed; rows only if they are, or
-    looks through them.
+    Whoever has some rows reads all columns for them, and packs them where these are packed, or looks through them; rows
+    only if they are packed or looked through, which come from far.
     """
     machine = options.machine
     rows, columns = points(parts.left), points(parts.right)
@@ -142,8 +142,10 @@ def _shared_steps(parts: Parts, tile: Tile, side: str, size: int, chunk: int, op
     panels = _packing_steps(sums * columns, number, parts, tile, machine)
     if tile.panel == "copied":  # what fills no vector is copied one by one
         panels += machine.scalar_steps * sums * (columns % tile.lanes)
+    panels += columns * sums / tile.lanes * machine.load_steps if tile.looks else 0.0
     strips = _packing_steps(sums * rows, machine.transpose_steps, parts, tile, machine) if tile.strips else 0.0
-    looks = rows * sums / tile.lanes * machine.load_steps if tile.looks and not (tile.block or tile.group) else 0.0
+    lines = rows * sums * numpy_type(parts.total.dtype).itemsize / machine.line_bytes
+    looks = lines * machine.line_steps if tile.looks and not (tile.block or tile.group) else 0.0
     rounds = -(-size // (chunk * machine.cores))
     share, work = min(rounds * chunk, size) / size, rows * columns * sums / (tile.lanes * tile.interleaved)
     tall, wide = (dict(_sides(parts, tile))[one] for one in ("rows", "columns"))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from weft.loops import Read, Tile, walk
+from weft.loops.joint_sums import all_sums
 from weft.loops.legality import points
 from weft.loops.nests import stride_of
 from weft.loops.product_legality import NARROWEST, WIDEST
@@ -109,6 +110,29 @@ def panels_at_once(parts: Parts, tile: Tile, options: CompileOptions) -> int:
     held = machine.caches[1] // (size * (tile.block * points(parts.sums[1:]) or points(parts.sums)))
     each = -(-parts.right[-1][1] // wide) * points(parts.right[:-1]) // (2 * machine.cores)
     return max(1, min(thresholds.panels_at_once, held, each))
+
+
+def lines_ahead(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """How many lines ahead rows are prefetched: those that come from far, in one piece. By itself a processor is but a
+    few lines ahead in a piece, and stops where a page ends, or a row does."""
+    as_they_lie = not (tile.strips or tile.dot or tile.interleaved > 1)
+    found = {_ahead(one, tile, options) for one in all_sums(parts)} if as_they_lie else {0}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _ahead(parts: Parts, tile: Tile, options: CompileOptions) -> int:
+    """The same of one sum: of rows of which a tile reads one piece, and which the second cache does not hold; or, of
+    those that follow each other and that the last one does not hold beside the rest, as many lines as a tile has."""
+    factor, machine = parts.factors[0], options.machine
+    if not isinstance(factor, Read) or not parts.left or not parts.sums:
+        return 0
+    itemsize = numpy_type(factor.buffer.dtype).itemsize
+    down, along = stride(factor, parts.left[-1]), stride(factor, parts.sums[-1])
+    size = points((*parts.left, *parts.sums)) * itemsize
+    if down == 1 < along and along * itemsize <= machine.line_bytes:
+        return options.thresholds.rows_ahead if size > machine.caches[1] // 2 else 0
+    follow = along == 1 and down == points(parts.sums) and len(parts.sums) == 1 and not tile.block
+    return tile.rows * down * itemsize // machine.line_bytes if follow and 2 * size >= machine.caches[-1] else 0
 
 
 def widest(rows: int, columns: Sequence[Loop], lanes: int, options: CompileOptions) -> int:

@@ -46,6 +46,7 @@ from weft.schedule.options import Options
 from weft.schedule.products.packing import (
     DEPTH,
     deepest,
+    lines_ahead,
     most_rows,
     panels_at_once,
     repays,
@@ -425,7 +426,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
         along="rows" if by_rows else "columns",
         vector=not rest_in_order(parts, parts.left if by_rows else parts.right),
     )
-    return _grouped(parts, tile, options)
+    return _grouped(parts, replace(tile, ahead=lines_ahead(parts, tile, options)), options)
 
 
 def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
