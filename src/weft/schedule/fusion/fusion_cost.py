@@ -25,6 +25,7 @@ from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.nests.accumulators import accumulated_in
+from weft.schedule.nests.parallelise import sides
 from weft.schedule.nests.split_products import best_strips
 from weft.schedule.products.contractions import Contracting
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
@@ -94,7 +95,7 @@ class FusionCost:
         A sum of all its cells leaves it to one thread: it saves a pass over these, and the work of the others.
         """
         ns, cores = work_ns(before.placed, self.machine), self.machine.cores
-        if ns < 2 * self.options.chunk_ns or _is_shareable(after) or not _is_shareable(before):
+        if ns < 2 * self.options.chunk_ns or self._is_shareable(after) or not self._is_shareable(before):
             return ""
         saved, lost = pass_ns(self.machine, *effects(before.rest).buffers), ns * (1 - 1 / cores)
         return f"it would save {saved:.0f} ns of memory and leave {lost:.0f} ns to one thread" if lost > saved else ""
@@ -163,6 +164,15 @@ class FusionCost:
             sum(map(_functions, alone)) * points * (self.machine.scalar_function_ns - self.machine.vector_function_ns)
         )
 
+    def _is_shareable(self, found: Contracting) -> bool:
+        """Can threads share the batches of a contraction, or rows or columns of each, where tiles leave several?"""
+        staged, batch = found.staged, found.what.batch
+        legal = [side for side in ("rows", "columns") if not shared_product(staged, side)]
+        if len(legal) > 1 or (batch and not carried(batch[:1], around(batch[1:], (staged,)))):
+            return True
+        tiled = best_tile(staged, self.options) if legal else None
+        return tiled is not None and any(side in legal and size > 1 for side, size in sides(tiled))
+
     def _one_is_parallel(self, *both: Level) -> bool:
         """Is one of two nests parallel, and long enough to be shared, and the other not?"""
         long = [points_of(one) >= 2 * self.options.chunk_ns * self.machine.points_per_ns for one in both]
@@ -170,14 +180,6 @@ class FusionCost:
             return False
         parallel = list(map(_is_parallel, both))
         return parallel[0] != parallel[1] and long[parallel.index(True)]
-
-
-def _is_shareable(found: Contracting) -> bool:
-    """Can threads share the batches of a contraction, or rows or columns of each?"""
-    staged, batch = found.staged, found.what.batch
-    return any(not shared_product(staged, side) for side in ("rows", "columns")) or (
-        bool(batch) and not carried(batch[:1], around(batch[1:], (staged,)))
-    )
 
 
 def points_of(level: Level) -> int:
