@@ -62,6 +62,7 @@ def test_what_counts_as_a_flop() -> None:
     x, y = read(W, 0), read(W, 1)
     assert one_value(call("exp", call("neg", x))).flops == 2
     assert one_value(call("fma", x, y, x)).flops == 2
+    assert [one_value(call(name, x)).functions for name in ("exp", "neg", "sqrt")] == [1, 0, 0]
     assert one_value(call("arg2", x, y)).flops == 0
     chosen = one_value(call("where", call("lt", x, y), x, y))
     assert (chosen.flops, chosen.others) == (0, 2)
@@ -180,6 +181,8 @@ def test_a_machine_is_as_slow_as_its_slower_half() -> None:
     assert roofline(Cost(read=8), last) == 0.4
     assert roofline(Cost(read=8), last, held=16) == 8 / 15
     assert roofline(Cost(read=8), last, held=17) == 0.8
+    slow = replace(machine, function_ns=1e9)
+    assert roofline(Cost(flops=200, functions=6), slow) == roofline(Cost(flops=200), slow) + 6 / machine.cores
     assert roofline(Cost(flops=200), Machine.here()) > 0
 
 
