@@ -16,7 +16,8 @@ products, something is wanted of each and more in the geometric mean. What was t
 weft's; its peak is measured in the same run, by a loop of multiplications and additions and by one that copies 4M
 numbers. It can be 100% and more where data stays in a nearer cache than that of those. Inputs begin at cache lines, for
 all alike: a table whose rows straddle two of them takes 1.4 times as long to read. Where the best peer is so near
-to the peak that what is wanted cannot be, that is said, and so much of the peak is wanted instead (`max-plus`).
+to the peak that what is wanted cannot be, that is said, and so much of the peak is wanted instead (`max-plus`, and
+comprehensions that are tuned).
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot. The status is 1 if weft is slower than wanted.
 """

@@ -44,11 +44,12 @@ class Figure:
 
     @property
     def wanted(self) -> float:
-        """The ratio that is wanted: of a row that is bounded, no more than the machine could do."""
+        """The ratio that is wanted: of a row that is bounded, where the machine could not do that, so much of what it
+        could."""
         if not self.row.bounded or self.peak is None or self.best_peer is None:
             return self.row.wanted
         most = self.seconds[self.best_peer] / self.peak.seconds(self.flops, self.moved)
-        return min(self.row.wanted, self.row.bounded * most)
+        return self.row.wanted if most >= self.row.wanted else self.row.bounded * most
 
     @property
     def passed(self) -> bool:
