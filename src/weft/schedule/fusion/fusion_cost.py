@@ -15,7 +15,7 @@ from weft.loops import Buffer, For, Let, Local, Set, Store
 from weft.loops.affine_accesses import independent
 from weft.loops.effects import effects, read_in, sources
 from weft.loops.joint_sums import all_sums
-from weft.loops.legality import carried
+from weft.loops.legality import carried, points
 from weft.loops.product_legality import shared_product
 from weft.loops.staged import parts_of
 from weft.loops.walk import around, everything, parts, walk
@@ -25,11 +25,13 @@ from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.nests.accumulators import accumulated_in
-from weft.schedule.nests.parallelise import sides
 from weft.schedule.nests.split_products import best_strips
 from weft.schedule.products.contractions import Contracting
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
 from weft.schedule.work_estimate import work_ns
+
+#: What threads can share of a contraction.
+_SIDES = ("rows", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +169,16 @@ class FusionCost:
     def _is_shareable(self, found: Contracting) -> bool:
         """Can threads share the batches of a contraction, or rows or columns of each, where tiles leave several?"""
         staged, batch = found.staged, found.what.batch
-        legal = [side for side in ("rows", "columns") if not shared_product(staged, side)]
-        if len(legal) > 1 or (batch and not carried(batch[:1], around(batch[1:], (staged,)))):
-            return True
-        tiled = best_tile(staged, self.options) if legal else None
-        return tiled is not None and any(side in legal and size > 1 for side, size in sides(tiled))
+        return any(self._several_tiles(found, side) and not shared_product(staged, side) for side in _SIDES) or (
+            bool(batch) and not carried(batch[:1], around(batch[1:], (staged,)))
+        )
+
+    def _several_tiles(self, found: Contracting, side: str) -> bool:
+        """Has a contraction more than a usual tile of rows, or of columns?"""
+        lines, lanes = self.options.thresholds, lanes_of(found.parts, self.machine)
+        if side == "rows":
+            return points(found.parts.left) > lines.tile_rows
+        return points(found.parts.right) > lines.tile_vectors * lanes
 
     def _one_is_parallel(self, *both: Level) -> bool:
         """Is one of two nests parallel, and long enough to be shared, and the other not?"""
