@@ -88,11 +88,11 @@ def roofline(cost: Cost, machine: Machine, held: int = 0) -> float:
     held = max(held, cost.footprint)
     cores = machine.cores if held <= machine.caches[-1] else 1  # memory is that of all of them
     moved = cost.footprint / (machine.bytes_per_s_of(held // cores) * cores)
-    return max(computing_seconds(cost, machine) / machine.cores, moved)
+    return max(cost.flops / (machine.flops_per_s * machine.cores), moved)
 
 
 def computing_seconds(cost: Cost, machine: Machine) -> float:
-    """The seconds that one core computes."""
+    """The seconds that one core computes, functions as long as such code takes on it: that is no bound."""
     return cost.flops / machine.flops_per_s + cost.functions * machine.function_ns * 1e-9
 
 
