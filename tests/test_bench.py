@@ -286,7 +286,7 @@ def test_no_more_is_wanted_of_max_plus_than_the_machine_can_do(peak: float, want
     figure = report.Figure(row, 100.0, 1.0, {"weft": 12.5, "jax.jit": 100.0}, {}, peers.Peak(peak, 1e9))
     assert figure.wanted == pytest.approx(wanted)
     assert figure.passed == passes
-    said = f"{row.text}: 20 cannot be, at the machine's peak it would be {peak:.1f}; 90% of that is wanted"
+    said = f"{row.text}: 20 cannot be, at the machine's peak it would be {peak:.3g}; 90% of that is wanted"
     assert (said in report.summary([figure])) == (wanted < 20)
 
 

@@ -131,7 +131,7 @@ def summary(figures: Sequence[Figure]) -> list[str]:
         if one.wanted < one.row.wanted:
             lines.append(
                 f"{one.row.title}: {one.row.wanted:g} cannot be, at the machine's peak it would be "
-                f"{one.wanted / one.row.bounded:.1f}; {one.row.bounded:.0%} of that is wanted"
+                f"{one.wanted / one.row.bounded:.3g}; {one.row.bounded:.0%} of that is wanted"
             )
     return lines + [f"{one.row.title}: {who} {why}" for one in figures for who, why in one.failures.items()]
 
