@@ -45,8 +45,8 @@ class Figure:
     @property
     def wanted(self) -> float:
         """The ratio that is wanted: of a row that is bounded, where the machine could not do that, so much of what it
-        could."""
-        if not self.row.bounded or self.peak is None or self.best_peer is None:
+        could. Data that stays in nearer caches than those of its peak knows no such bound."""
+        if not self.row.bounded or self.peak is None or self.best_peer is None or (self.fraction or 0) > 1:
             return self.row.wanted
         most = self.seconds[self.best_peer] / self.peak.seconds(self.flops, self.moved)
         return self.row.wanted if most >= self.row.wanted else self.row.bounded * most
