@@ -14,8 +14,10 @@ some milliseconds of each, and the best round counts. Whoever is not installed, 
 products, something is wanted of each and more in the geometric mean. What was tuned at other times is not used.
 `of peak` is the least time the machine could take, by its operations or by the bytes of inputs and answers, over
 weft's; its peak is measured in the same run, by a loop of multiplications and additions and by one that copies 4M
-numbers. It can be 100% and more where data stays in a nearer cache than that of those. Where the best peer is so near
-to the peak that what is wanted cannot be, that is said, and so much of the peak is wanted instead (`max-plus`).
+numbers. It can be 100% and more where data stays in a nearer cache than that of those. Inputs begin at cache lines, for
+all alike: a table whose rows straddle two of them takes 1.4 times as long to read. Where the best peer is so near
+to the peak that what is wanted cannot be, that is said, and so much of the peak is wanted instead (`max-plus`, and
+comprehensions that are tuned).
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot. The status is 1 if weft is slower than wanted.
 """

@@ -4,11 +4,13 @@
     python bench/scaling.py --only mlp       one of them
     python bench/scaling.py --quick          fewer sizes and rounds
 
-A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
-operations and bytes of `routine.cost()` and the speeds that compiled code reaches here, on all cores: of bytes, that
-of the cache that holds what all kernels touch. A call of a kernel is added. Steps take turns, and the best round of
-each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the kernel
-that is farthest off is named, timed alone: what it took, and what was predicted for it.
+A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with what
+`routine.cost()` counts and the speeds that compiled code reaches here: of operations on all cores, if threads share the
+kernel, else on one; functions such as exponentials are so many more. The bytes of a buffer come from the nearest cache
+that holds all that was touched since it was touched last. A call of a kernel is added, and what it takes until the
+other cores have joined each loop that is shared. Steps take turns, and the best round of each counts.
+`took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the kernels that are
+farthest off are named, timed alone: what each took, and what was predicted for it, and by what.
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot.
 """
@@ -18,10 +20,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from itertools import groupby
+from itertools import groupby, takewhile
+from math import prod
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -34,13 +37,17 @@ from rich.table import Table
 
 import weft as wf
 from weft.backends.cc import Cc
+from weft.loops import Buffer
+from weft.loops.legality import is_shared
+from weft.loops.walk import scoped
 from weft.runtime.speeds import with_measured_speeds
-from weft.schedule.cost import Cost, assignments, cost, roofline
+from weft.schedule import Kernel
+from weft.schedule.cost import Cost, assignments, computing_seconds, cost, memory_costs
 
 ROUNDS, QUICK_ROUNDS = 100, 10
 ROUND_S = 2e-3
-#: A prediction that is so many times off is explained.
-OFF = 2.0
+#: A prediction that is so many times off is explained: by so many kernels, each the best of some runs.
+OFF, SHOWN, PROFILED = 2.0, 3, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Figure:
     kernels: int
     took: float
     predicted: float
-    why: str = ""
+    why: Sequence[str] = ()
 
     @property
     def ratio(self) -> float:
@@ -100,13 +107,61 @@ def points(models: Sequence[str], quick: bool) -> Iterator[tuple[str, Sizes]]:
                 yield along, replace(BASE[model], **{along: size})
 
 
-def predicted(costs: Sequence[Cost], machine: wf.Machine) -> list[float]:
-    """The seconds of each kernel, by its operations or its bytes, and of its call.
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The seconds of a kernel: of its operations, of its bytes, and of its call and of sharing it."""
 
-    What a kernel touches lies where all that the others touch meanwhile leaves it.
-    """
-    held = sum(one.footprint for one in costs)
-    return [roofline(one, machine, held) + 1e-9 * machine.call_ns for one in costs]
+    computing: float
+    moving: float
+    calling: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.computing, self.moving) + self.calling
+
+    def __str__(self) -> str:
+        parts = [f"{1e6 * each:.1f} {what}" for what, each in (("operations", self.computing), ("bytes", self.moving))]
+        return f"{1e6 * self.seconds:.1f} ({', '.join(parts)})"
+
+
+def predicted(kernels: Sequence[Kernel], machine: wf.Machine) -> list[Prediction]:
+    """Each kernel, as it runs in a step after others."""
+    touched, costs = list(map(memory_costs, kernels)), list(map(cost, kernels))
+    recent: dict[Buffer, None] = {}  # the latest last
+    for buffers in touched:
+        _touch(recent, buffers)
+    found = []
+    for kernel, one, buffers in zip(kernels, costs, touched, strict=True):
+        shared = [prod(size for _, size in scope.loops) for stmt, scope in scoped(kernel.body) if is_shared(stmt)]
+        cores = machine.cores if shared else 1
+        own = sum(buffer.bytes for buffer in buffers)
+        moving = sum(
+            moved.footprint / _speed(own + _since(recent, buffer, buffers), machine, cores)
+            for buffer, moved in buffers.items()
+        )
+        calling = 1e-9 * (machine.call_ns + sum(shared) * machine.round_ns)
+        found.append(Prediction(computing_seconds(one, machine) / cores, moving, calling))
+        _touch(recent, buffers)
+    return found
+
+
+def _touch(recent: dict[Buffer, None], buffers: Iterable[Buffer]) -> None:
+    for one in buffers:
+        recent.pop(one, None)
+        recent[one] = None
+
+
+def _since(recent: Iterable[Buffer], buffer: Buffer, beside: Collection[Buffer]) -> int:
+    """The bytes of other buffers that were touched since one was."""
+    later = takewhile(lambda one: one != buffer, reversed([*recent]))
+    return sum(one.bytes for one in later if one not in beside)
+
+
+def _speed(held: int, machine: wf.Machine, cores: int) -> float:
+    """How many bytes some cores move in a second, of so many that are held."""
+    if held > machine.caches[-1]:
+        return machine.bytes_per_s  # memory is that of all of them
+    return cores * machine.bytes_per_s_of(held // cores)
 
 
 def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine) -> list[Figure]:
@@ -125,7 +180,8 @@ def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine
 
 
 def seconds(step: Any, count: int) -> float:
-    """What a step takes, of so many in a row."""
+    """What a step takes, of so many in a row, after one that finds in the caches what another step left there."""
+    step()
     start = perf_counter()
     for _ in range(count):
         step()
@@ -134,18 +190,22 @@ def seconds(step: Any, count: int) -> float:
 
 def figure(along: str, sizes: Sizes, step: Any, took: float, machine: wf.Machine) -> Figure:
     costs = list(map(cost, step.kernels))
-    each, total = predicted(costs, machine), sum(costs, Cost())
-    found = Figure(along, sizes, total.flops, total.footprint, len(costs), took, sum(each))
+    each, total = predicted(step.kernels, machine), sum(costs, Cost())
+    seconds = sum(one.seconds for one in each)
+    found = Figure(along, sizes, total.flops, total.footprint, len(costs), took, seconds)
     return replace(found, why=explained(step, each, machine)) if found.is_off else found
 
 
-def explained(step: Any, each: Sequence[float], machine: wf.Machine) -> str:
-    """The kernel that takes most beyond what was predicted, timed alone."""
-    profile = step.profile(times=5, machine=machine)
+def explained(step: Any, each: Sequence[Prediction], machine: wf.Machine) -> list[str]:
+    """The kernels that take most beyond what was predicted, timed alone."""
+    profile = step.profile(times=PROFILED, machine=machine)
     seconds = [one.seconds for one in profile.kernels]
-    worst = max(range(len(each)), key=lambda at: abs(seconds[at] - each[at]))
-    what = assignments(step.kernels[worst])
-    return f"kernel {worst} took {1e6 * seconds[worst]:.1f} µs, not {1e6 * each[worst]:.1f}: {what}"
+    beyond = [abs(took - one.seconds) for took, one in zip(seconds, each, strict=True)]
+    worst = sorted(range(len(each)), key=beyond.__getitem__, reverse=True)[:SHOWN]
+    kernels = [
+        f"kernel {at}: {1e6 * seconds[at]:.1f} µs, not {each[at]}: {assignments(step.kernels[at])}" for at in worst
+    ]
+    return [f"alone, its {len(each)} kernels take {1e6 * sum(seconds):.1f} µs", *kernels]
 
 
 def table(figures: Sequence[Figure], machine: wf.Machine) -> Table:
@@ -205,7 +265,8 @@ def main() -> int:
     console.print(table(figures, machine))
     for one in figures:
         if one.is_off:
-            console.print(f"* {one.sizes.model}, {one.along} {one.at}: {one.why}", highlight=False, markup=False)
+            lines = f"* {one.sizes.model}, {one.along} {one.at}: ", *one.why
+            console.print("\n    ".join(lines), highlight=False, markup=False, soft_wrap=True)
     write(arguments.output, figures, machine)
     picture = arguments.output.with_suffix(".svg")
     drawn = plot(picture, figures)

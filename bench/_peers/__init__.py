@@ -15,6 +15,8 @@ import numpy as np
 
 Array = np.ndarray
 
+CACHE_LINE = 64
+
 #: A work in the words of one contestant: a function of its module and of its arrays.
 Words = Callable[..., Any]
 
@@ -97,3 +99,12 @@ def _sizes(found: Any) -> list[inspect.Parameter]:
 
 def numbers(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype("float32")
+
+
+def aligned(array: Array) -> Array:
+    """An array that begins at a cache line: whether its rows straddle two of them is not left to chance."""
+    memory = np.empty(array.nbytes + CACHE_LINE, "uint8")
+    first = -memory.ctypes.data % CACHE_LINE
+    found = memory[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found

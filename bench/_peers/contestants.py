@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from _peers import Array, Training, Work, numbers
+from _peers import Array, Training, Work, aligned, numbers
 
 #: How many losses of a training are compared.
 LOSSES = 3
@@ -152,4 +152,5 @@ def made_ready(name: str, work: Work | Training, *, in_double: bool = False, tun
     if package == "numpy" and (work.numpy is None or work.gradients):
         return None
     options = {"tuned": tuned} if package == "weft" else {}
-    return make(work, work.in_double() if in_double else work.inputs, **options)
+    given = work.in_double() if in_double else work.inputs
+    return make(work, {name: aligned(one) for name, one in given.items()}, **options)

@@ -44,8 +44,8 @@ DRAWN, SEED = 20, 14
 MEANS = {"awkward products": 1.0, "awkward layers": 1.05}
 #: What is wanted of a row where a mean is.
 _LEAST = 0.9
-#: What is wanted of comprehensions that are tuned.
-_TUNED = 1.3
+#: What is wanted of comprehensions that are tuned, or so much of the machine's peak where a peer is too near to that.
+_TUNED, _BOUNDED = 1.3, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,10 @@ def rows(seed: int = SEED, tuned: float = 0.0) -> list[Row]:
             "group-norm 8×32×4×28",
         ),
         # A pair of `max` and `+` takes at least as long as a multiplication with an addition.
-        Row("max-plus 512×512×512", "semirings", 20.0, bounded=0.9),
+        Row("max-plus 512×512×512", "semirings", 20.0, bounded=_BOUNDED),
     ]
     again = [one for one in found if tuned and one.group == "comprehensions"]
-    return [*found, *(replace(one, group="tuned comprehensions", wanted=_TUNED, tuned=tuned) for one in again)]
+    return [
+        *found,
+        *(replace(one, group="tuned comprehensions", wanted=_TUNED, tuned=tuned, bounded=_BOUNDED) for one in again),
+    ]

@@ -47,21 +47,21 @@ class Machine:
 
     `caches` are bytes, from the one nearest to a core on, in lines of `line_bytes`. `flops_per_s` and `bytes_per_s` are
     of one core and of memory, `cached_bytes_per_s` of what lies in the second cache, `last_cached_bytes_per_s` of what
-    the last one holds. In nanoseconds: `call_ns` to call
-    a kernel; `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for,
-    `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
-    vectors. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps,
-    multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose
-    it there, `narrow_steps` for two multiply-adds of vectors half as wide, `load_steps` for a multiply-add whose
-    vectors are all loaded, and may straddle two cache lines, `line_steps` to read a number from a line that no first
-    cache holds, `strided_steps` to load vectors from such a line where those around it are not wanted, `held_steps` the
-    same where the second cache holds it, `contested_steps` to write to one that another core writes to, `scalar_steps`
-    for an operation on one number; to convert one takes `convert_operations` of these, `half_operations` from half
-    precision. Lines `way_bytes` apart compete for the same few places of the first cache, for `near_ways` places of the
-    second one if they are that part of it apart, lines up to `near_bytes` apart are fetched before they are asked for,
-    and `points_per_ns` points that do next to nothing are done in a nanosecond. `narrow` has the types of which vectors
-    add up several products in a step: "bfloat16", two in a lane of float32; "int8", four in one of int32. `identity`
-    tells machines apart that cannot share compiled code.
+    the last one holds. In nanoseconds: `call_ns` to call a kernel; `function_ns` for a function such as `exp` at a
+    point, `wait_ns` longer for every other it waits for, `latency_ns` at most; `scalar_function_ns` where it runs on
+    one number at a time, `vector_function_ns` where on vectors; `round_ns` until other cores have joined a loop, and
+    all are done with it. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In
+    steps, multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to
+    transpose it there, `narrow_steps` for two multiply-adds of vectors half as wide, `load_steps` for a multiply-add
+    whose vectors are all loaded, and may straddle two cache lines, `line_steps` to read a number from a line that no
+    first cache holds, `strided_steps` to load vectors from such a line where those around it are not wanted,
+    `held_steps` the same where the second cache holds it, `contested_steps` to write to one that another core writes
+    to, `scalar_steps` for an operation on one number; to convert one takes `convert_operations` of these,
+    `half_operations` from half precision. Lines `way_bytes` apart compete for the same few places of the first cache,
+    for `near_ways` places of the second one if they are that part of it apart, lines up to `near_bytes` apart are
+    fetched before they are asked for, and `points_per_ns` points that do next to nothing are done in a nanosecond.
+    `narrow` has the types of which vectors add up several products in a step: "bfloat16", two in a lane of float32;
+    "int8", four in one of int32. `identity` tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -80,6 +80,7 @@ class Machine:
     latency_ns: float = 1.7
     scalar_function_ns: float = 8.0
     vector_function_ns: float = 1.0
+    round_ns: float = 1000.0
     reorder_points: int = 64
     copy_steps: float = 0.1
     transpose_steps: float = 0.4

@@ -27,14 +27,16 @@ class Thresholds:
     `look_rows` rows on a tile looks first whether all terms of an extremum are numbers, for `look_tiles` tiles at once.
     A contraction of `filled_tiles` rows, columns and sums has work for tiles in every iteration of a loop around it.
 
-    **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
-    shared where that one cannot be. Of a product there are as many chunks for each core, `busy_chunks` at most, or as
-    many as there can be; they are as small as they can be where that costs no more than `claiming_share`.
+    **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations`, which do not come
+    out even for all cores, around another is shared where that one cannot be. Of a product there are as many chunks for
+    each core, `busy_chunks` at most, or as many as there can be; they are as small as they can be where that costs no
+    more than `claiming_share`.
     Accumulators of several threads are worth it if joining them takes no more than `joining_share` of the work.
     Where rows may meet in one place, threads have columns of `column_lines` cache lines at least.
 
     **Accumulations.** A sum or an extremum has `lanes` at most, each of `lane_terms` terms at least; `lanes_left` are
-    joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
+    joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least; where these are no
+    multiple of that, several rows run side by side, in `side_by_side` times `lanes` at most. Memory is read in
     `streams` at once, where there are `stream_rows` rows of lanes. States of several numbers are `states` at most, of
     `state_values` values each at least; `states_left` are joined one after another, and no more are made where joining
     two takes more than `state_operations`, which hides its own latency; those of a short cut take `state_bytes` at
@@ -90,6 +92,7 @@ class Thresholds:
     lane_terms: int = 4
     lanes_left: int = 4
     nested_lanes: int = 16
+    side_by_side: int = 8
     streams: int = 4
     stream_rows: int = 16
     states: int = 64

@@ -81,3 +81,14 @@ def test_gathered_sums_in_registers(width: int) -> None:
     written = width % lanes == 0 and width // lanes <= machine.registers // 2
     assert ("_held0[" in routine.show("source")) == written
     np.testing.assert_array_equal(wf.Context("cc")[found], table[ids].sum(1))
+
+
+@pytest.mark.parametrize("spec", ["ndhw => n", "ndhw => 0"])
+def test_sums_of_rows_side_by_side_in_registers(spec: str) -> None:
+    numbers = np.random.default_rng(0).integers(-9, 9, (6, 3, 28, 28)).astype(np.float32)
+    total = wf.einsum(spec, wf.data(numbers, label="x"), label="total")
+    routine = wf.Context("cc").compile(total.forward, keep=[total])
+    assert "for row in range(4) collapsed by 2, in registers of" in routine.show("kernels")
+    assert "_held0[112]" in routine.show("source")
+    wanted = numbers.sum((1, 2, 3)) if spec.endswith("n") else numbers.sum(keepdims=True).ravel()
+    np.testing.assert_array_equal(wf.Context("cc")[total], wanted)

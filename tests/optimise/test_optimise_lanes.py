@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from loops.written import C, D, program, text
-from weft.loops import Program, Role, buffers_of, check
+from weft.loops import Program, Role, buffers_of, check, parse
 from weft.loops.interp import run
 from weft.loops.nodes import Store, Update
 from weft.loops.roundings import PARTS
-from weft.loops.walk import scoped
+from weft.loops.walk import mentioned, scoped
 from weft.optimise.lanes import in_lanes
 from weft.thresholds import Thresholds
 
@@ -77,7 +77,7 @@ CASES = {
         t: float32 = 0.0
         for i in range(24):
             for j in range(40):
-                t = t + A[i, j]
+                t = t + A[i, j] * C[j]
         D[0] = t
         """,
         """
@@ -86,7 +86,38 @@ CASES = {
             t_part[lane] = 0
         for i in range(24):
             for lane in range(40):
-                t_part[lane] += A[i, lane]
+                t_part[lane] += A[i, lane] * C[lane]
+        for lane in range(20):
+            t_part[lane] += t_part[lane + 20]
+        for lane in range(10):
+            t_part[lane] += t_part[lane + 10]
+        for lane in range(5):
+            t_part[lane] += t_part[lane + 5]
+        for lane in range(2):
+            t_part[lane] += t_part[lane + 3]
+        for lane in range(3):
+            t = t + t_part[lane]
+        D[0] = t
+        """,
+    ),
+    "rows that fill no vectors, side by side": (
+        """
+        t: float32 = 0.0
+        for i in range(24):
+            for j in range(40):
+                t = t + A[i, j]
+        D[0] = t
+        """,
+        """
+        t: float32 = 0.0
+        for lane in range(80):
+            t_part[lane] = 0
+        for i in range(12):
+            for row in range(2):
+                for lane in range(40):
+                    t_part[40*row + lane] += A[2*i + row, lane]
+        for lane in range(40):
+            t_part[lane] += t_part[lane + 40]
         for lane in range(20):
             t_part[lane] += t_part[lane + 20]
         for lane in range(10):
@@ -244,6 +275,33 @@ def test_every_value_counts_once_and_is_rounded_seldom(sizes: tuple[int, ...], o
         _counted(check(Program(in_lanes(program(before).body, thresholds))), sizes, op)
 
 
+@pytest.mark.parametrize("op", ["t + {}", "max(t, {})"])
+@pytest.mark.parametrize(
+    "sizes", [(28, 28), (4, 28, 28), (2, 3, 4, 28), (4, 28), (128, 50), (64, 16), (9, 24), (24, 36), (100, 4, 100)]
+)
+def test_rows_side_by_side_hold_every_value_once(sizes: tuple[int, ...], op: str) -> None:
+    names, lines = "ghij"[: len(sizes)], ["t: float32 = 0.0"]
+    for depth, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        lines.append(f"{'    ' * depth}for {name} in range({size}):")
+    value = f"x[{', '.join(names)}]"
+    before = "\n".join([*lines, f"{'    ' * len(sizes)}t = {op.format(value)}", "d[0] = t\n"])
+    code = check(parse(f"x: float32[{', '.join(map(str, sizes))}]\nd: float32[1]\n{before}"))
+    (x, d), given = buffers_of(code), np.random.default_rng(0).integers(0, 64, sizes).astype("float32")
+    for thresholds in LINES:
+        new = check(Program(in_lanes(code.body, thresholds)))
+        parts = {one: np.full(one.shape, np.nan, "float32") for one in buffers_of(new) if one.role is Role.PARTIAL}
+        values = {x: given, d: np.zeros(1, "float32")}
+        run(new, {**parts, **values})
+        assert values[d][0] == (given.sum() if "+" in op else given.max())
+        assert "+" not in op or _roundings(new) <= PARTS[0]
+
+
+def test_what_does_not_follow_in_memory_does_not_run_side_by_side() -> None:
+    for value in ("A[23 - i, j]", "A[i, j] * i", "A[i, j] * C[j]", "A[i, 39 - j]"):
+        before = f"t: float32 = 0.0\nfor i in range(24):\n    for j in range(40):\n        t = t + {value}\nD[0] = t\n"
+        assert "for row" not in text(in_lanes(program(before).body)), value
+
+
 #: As they are, and in few and many lanes.
 LINES = (
     Thresholds(),
@@ -269,6 +327,7 @@ def _roundings(program_: Program) -> int:
         if isinstance(stmt, Store) and stmt.buffer.role is Role.PARTIAL:
             times, start = 0, len(scope.loops) - 1
         elif isinstance(stmt, Update):
-            times += int(np.prod([size for _, size in scope.loops[start:-1]], dtype=int))
+            lane = mentioned(*stmt.at)
+            times += int(np.prod([size for name, size in scope.loops[start:] if name not in lane], dtype=int))
             most = max(most, times)
     return most

@@ -33,6 +33,7 @@ def test_they_are_the_best_that_is_reached_and_kept(monkeypatch: pytest.MonkeyPa
     here = wf.Machine.here()
     found, numpys = speeds.with_measured_speeds(here, Cc()), here.measured()
     assert all(getattr(found, one) >= getattr(numpys, one) for one in SPEEDS)
+    assert all(getattr(found, one) != getattr(here, one) for one in ("function_ns", "round_ns"))
     monkeypatch.setattr(speeds, "_best_seconds", lambda *_: pytest.fail("it was measured again"))
     assert speeds.with_measured_speeds(here, Cc()) == found
     assert here.measured() == numpys

@@ -21,7 +21,7 @@ from weft.loops.reaching_writes import covered, sites
 from weft.machine import Machine
 from weft.ops import OPS, Num, call
 from weft.schedule import Kernel
-from weft.schedule.cost import Cost, cost, roofline, show_costs
+from weft.schedule.cost import Cost, computing_seconds, cost, roofline, show_costs
 
 A, B, C = floats(0, "a", 5, 6), floats(1, "b", 6, 7), floats(2, "c", 5, 7)
 V, W = floats(3, "v", 8), floats(4, "w", 9)
@@ -62,6 +62,7 @@ def test_what_counts_as_a_flop() -> None:
     x, y = read(W, 0), read(W, 1)
     assert one_value(call("exp", call("neg", x))).flops == 2
     assert one_value(call("fma", x, y, x)).flops == 2
+    assert [one_value(call(name, x)).functions for name in ("exp", "neg", "sqrt")] == [1, 0, 0]
     assert one_value(call("arg2", x, y)).flops == 0
     chosen = one_value(call("where", call("lt", x, y), x, y))
     assert (chosen.flops, chosen.others) == (0, 2)
@@ -122,7 +123,7 @@ def test_costs_against_a_run(case: tuple[Sample, Buffer]) -> None:
     assume(not gathering_updates(sample.program.body))  # the walk looks up where they are twice
     found = cost(Kernel((), sample.program.body))
     memory = watched(sample.memory())
-    counted = counting(lambda: run_scalar(sample.program, memory, dict.fromkeys(GIVEN, 1)))
+    counted, functions = counting(lambda: run_scalar(sample.program, memory, dict.fromkeys(GIVEN, 1)))
     made = {one for one, own in sites(sample.program.body).items() if covered(own) and memory[one].written}
     seen = Cost(
         counted,
@@ -132,10 +133,11 @@ def test_costs_against_a_run(case: tuple[Sample, Buffer]) -> None:
         8 * sum(one.loads for one in memory.values()),
         8 * sum(one.stores for one in memory.values()),
         found.exact,
+        functions,
     )
     if found.exact:
         assert found == seen
-    for name in ("flops", "read", "written", "loads", "stores"):
+    for name in ("flops", "functions", "read", "written", "loads", "stores"):
         assert getattr(found, name) >= getattr(seen, name), name
 
 
@@ -148,14 +150,16 @@ def gathering_updates(body: Sequence[Stmt]) -> bool:
     )
 
 
-def counting(work: Callable[[], None]) -> int:
-    """How many flops work does: those operations that are no comparison and hand nothing on, a fused one twice."""
-    count = 0
+def counting(work: Callable[[], None]) -> tuple[int, int]:
+    """How many flops work does, those operations that are no comparison and hand nothing on, a fused one twice; and how
+    many functions."""
+    count = functions = 0
     moves = ("identity", "arg1", "arg2", "where", "lt", "le", "eq", "ne", "precedes", "and", "or", "not")
 
     def counted(name: str) -> Callable[..., Any]:
         def meaning(*args: Any) -> Any:
-            nonlocal count
+            nonlocal count, functions
+            functions += OPS[name].function
             count += 0 if name in moves else 2 if name == "fma" else 1
             return OPS[name].meaning(*args)
 
@@ -165,7 +169,7 @@ def counting(work: Callable[[], None]) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(values, "OPS", table)
         work()
-    return count
+    return count, functions
 
 
 def test_a_machine_is_as_slow_as_its_slower_half() -> None:
@@ -180,6 +184,7 @@ def test_a_machine_is_as_slow_as_its_slower_half() -> None:
     assert roofline(Cost(read=8), last) == 0.4
     assert roofline(Cost(read=8), last, held=16) == 8 / 15
     assert roofline(Cost(read=8), last, held=17) == 0.8
+    assert computing_seconds(Cost(flops=200, functions=6), replace(machine, function_ns=1e9)) == 8.0
     assert roofline(Cost(flops=200), Machine.here()) > 0
 
 
@@ -201,4 +206,4 @@ def test_updates_count_their_operation() -> None:
     body = loop("i", 8, Update(V, at("i"), "max", read(W, "i")), Update(V, at("i"), "arg2", read(W, "i")))
     assert cost(kernel(body)).flops == 8
     memory = {V: np.zeros(8, "float32"), W: np.ones(9, "float32")}
-    assert counting(lambda: run_scalar(Program((body,)), memory)) == 8
+    assert counting(lambda: run_scalar(Program((body,)), memory)) == (8, 0)

@@ -163,3 +163,30 @@ def test_a_sum_of_all_cells_leaves_a_contraction_to_one_thread_and_of_some_to_fe
     assert GpuFusionCost(options).epilogue(before, after) == ("few programs would add it up" if "+=" in use else "")
     alone = options.but(gpu=Gpu(alone_points=64**3))
     assert GpuFusionCost(alone).epilogue(before, after) == ""
+
+
+@pytest.mark.parametrize(("columns", "shared"), [(16, False), (32, False), (64, True)])
+def test_sums_of_columns_leave_a_contraction_to_one_thread_where_one_tile_has_all_columns(
+    columns: int, shared: bool
+) -> None:
+    text = f"""
+        a: float32[256, 64]
+        b: float32[64, {columns}]
+        c: float32[256, {columns}]
+        s: float32[{columns}]
+        for i in range(256):
+            for j in range({columns}):
+                for k in range(64):
+                    c[i, j] += a[i, k] * b[k, j]
+        for i in range(256):
+            for j in range({columns}):
+                s[j] += c[i, j]
+    """
+    product, nest = check(parse(dedent(text).lstrip())).body
+    before = contracting(product)
+    assert before is not None
+    after = followed(before, nest)
+    assert after is not None
+    said = FusionCost(CompileOptions(machine=Machine(cores=2))).epilogue(before, after)
+    assert (said == "") == shared
+    assert FusionCost(CompileOptions(machine=Machine())).epilogue(before, after) == ""

@@ -62,6 +62,10 @@ def test_chunks_are_long_enough_and_not_too_many() -> None:
 def test_a_loop_of_few_iterations_is_shared_where_there_is_nothing_to_share_inside() -> None:
     inner = "for i in range(3):\n    for k in range(24):\n        B[k, i] = 1\n"
     assert "for k in range(24) on threads by 1:" in text(parallelised(program(inner).body, SHARING))
+    even = inner.replace("range(3)", "range(4)")
+    assert "for i in range(4) on threads by 1:" in text(parallelised(program(even).body, SHARING))
+    of_three = SHARING.but(machine=replace(SHARING.machine, cores=3))
+    assert "for k in range(24) on threads by 1:" in text(parallelised(program(even).body, of_three))
     recurrence = "for i in range(3):\n    for k in range(39):\n        A[i, k + 1] = A[i, k]\n"
     assert "for i in range(3) on threads by 1:" in text(parallelised(program(recurrence).body, SHARING))
 

@@ -19,6 +19,14 @@ Of short loops inside others, the innermost one has the lanes, and those around 
 
     { …;  for h in range(48): for l in range(48): part[l] += x[h, l];  … }
 
+Rows that fill no vectors run side by side, where they follow each other in memory:
+
+    for h in range(28): for w in range(28): s = s + x[h, w]
+
+    becomes
+
+    { …;  for h in range(7): for r in range(4): for l in range(28): part[28 r + l] += x[4 h + r, l];  … }
+
 An extremum in a cell that no loop moves has lanes as well, and the cell takes what they find.
 
 The loops inside have independent iterations, so they run on vectors. A loop that does nothing else walks through memory
@@ -35,7 +43,7 @@ from dataclasses import dataclass, replace
 from weft.affine import Affine
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
-from weft.loops.legality import carried
+from weft.loops.legality import carried, follow
 from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.roundings import PARTS
@@ -65,7 +73,7 @@ def in_lanes(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt
         (*outer, (name, size)), block = perfect((stmt,))
         if any(isinstance(one, For | If | Fill | Staged) for one in everything(block)):
             return None
-        lanes = _nested_lanes(outer, size, thresholds) if outer else _lanes(size, thresholds)
+        lanes = _nested_lanes(outer, (name, size), block, thresholds) if outer else _lanes(size, thresholds)
         if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
             return None if outer else (stmt,)
         accumulators = [LaneAccumulator.of(one, lanes, next(ids), names) for one in found]
@@ -86,20 +94,41 @@ def _lanes(size: int, thresholds: Thresholds) -> int:
     return lanes
 
 
-def _most_rows(thresholds: Thresholds) -> int:
+def _most_rows(lanes: int, thresholds: Thresholds) -> int:
     """How many terms at most a lane adds up, which is rounded by being halved as well, and once more by what is left
     over.
     """
-    return PARTS[0] - (thresholds.lanes // thresholds.lanes_left).bit_length()
+    return PARTS[0] - (max(lanes, thresholds.lanes) // thresholds.lanes_left).bit_length()
 
 
-def _nested_lanes(outer: Sequence[Loop], size: int, thresholds: Thresholds) -> int:
-    """How many lanes the innermost of some loops has, so that none are left over; 0 if it is better on its own."""
-    most, least = thresholds.lanes, thresholds.nested_lanes
-    lanes = next((one for one in range(min(size, most), least - 1, -1) if size % one == 0), 0)
-    short = lanes and size < thresholds.lane_terms * 2 * most
-    count, each = _together(outer, size // lanes, _most_rows(thresholds)) if short else (0, 1)
-    return lanes if count * each >= thresholds.lane_terms else 0
+def _nested_lanes(outer: Sequence[Loop], inner: Loop, block: Sequence[Stmt], thresholds: Thresholds) -> int:
+    """How many lanes the innermost of some loops has, so that none are left over, or several rows of it have that fill
+    vectors; 0 if it is better on its own."""
+    (_, size), most, least = inner, thresholds.lanes, thresholds.nested_lanes
+    if size >= thresholds.lane_terms * 2 * most:
+        return 0
+    within = [one for one in range(least, min(size, most) + 1) if size % one == 0][-1:]
+    whole = [one for one in (*within, *_side_by_side(outer[-1], inner, block, thresholds)) if one % least == 0]
+    for lanes in (*sorted(whole, key=lambda one: (one > most, abs(one - most))), *within):
+        rows, left = (size // lanes, outer) if lanes <= size else (1, _shortened(outer, lanes // size))
+        count, each = _together(left, rows, _most_rows(lanes, thresholds))
+        if count * each >= thresholds.lane_terms:
+            return lanes
+    return 0
+
+
+def _side_by_side(above: Loop, inner: Loop, block: Sequence[Stmt], thresholds: Thresholds) -> list[int]:
+    """How many lanes several rows have, that lie in memory one after another."""
+    (name, count), (_, size) = above, inner
+    most = thresholds.side_by_side * thresholds.lanes // size
+    sides = [one for one in range(2, min(count, most) + 1) if count % one == 0]
+    return [one * size for one in sides] if sides and follow(name, inner, block) else []
+
+
+def _shortened(outer: Sequence[Loop], side: int) -> list[Loop]:
+    """Loops of which the last one has so many iterations side by side."""
+    *others, (name, size) = outer
+    return [*others, (name, size // side)] if size > side else others
 
 
 def _together(outer: Sequence[Loop], rows: int, most: int) -> tuple[int, int]:
@@ -205,10 +234,10 @@ class SplitLoop:
     def all(self) -> Iterator[Stmt]:
         """All iterations: in one block, or in several and what these leave over."""
         rows, name, streams = self.loop.size // self.lanes, self.loop.loop, self.thresholds.streams
-        if rows <= _most_rows(self.thresholds) or not any(one.is_rounded for one in self.accumulators):
+        if rows <= _most_rows(self.lanes, self.thresholds) or not any(one.is_rounded for one in self.accumulators):
             yield from self._block(self.loop.size, Affine(()))
             return
-        most = _most_rows(self.thresholds) // streams * streams
+        most = _most_rows(self.lanes, self.thresholds) // streams * streams
         even = (one for one in range(most, most // 2, -streams) if rows % one == 0)
         each = next(even, min(most, rows // 2 // streams * streams))
         blocks, size = rows // each, each * self.lanes
@@ -233,9 +262,13 @@ class SplitLoop:
 
     def nested(self, outer: Sequence[Loop], names: BlockNames) -> Sequence[Stmt]:
         """All iterations of the loop and of those around it, as many of them together as lanes may take."""
-        rows = self.loop.size // self.lanes
-        most, each = _together(outer, rows, _most_rows(self.thresholds))
-        inside, left = list(self._rows(rows, 1, Affine(()))), list(outer)
+        rows, inside, left = self.loop.size // self.lanes, [], list(outer)
+        if rows:
+            inside = list(self._rows(rows, 1, Affine(())))
+        else:
+            side = self.lanes // self.loop.size
+            rows, inside, left = 1, [self._side_by_side(outer[-1], side)], _shortened(outer, side)
+        most, each = _together(left, rows, _most_rows(self.lanes, self.thresholds))
         while left and rows * left[-1][1] <= most:
             rows *= left[-1][1]
             inside = [For(*left.pop(), tuple(inside))]
@@ -276,6 +309,16 @@ class SplitLoop:
         index = first + Affine(tuple((step, name) for name, _, step in moving))
         yield from around([(name, size) for name, size, _ in moving], self._taking(index))
 
+    def _side_by_side(self, above: Loop, side: int) -> Stmt:
+        """So many rows of the loop, each an iteration of the one above."""
+        name, count = above
+        index = Affine(((side, name), (1, self.row))) if count > side else Affine.of(self.row)
+        lane, cell = Affine.of(self.lane), Affine(((self.loop.size, self.row), (1, self.lane)))
+        body = block_at(self.loop.body, {name: index, self.loop.loop: lane})
+        loops = ((self.row, side), (self.lane, self.loop.size))
+        (found,) = around(loops, tuple(self._taken(one, cell) for one in body))
+        return found
+
     def _joined(self) -> Iterator[Stmt]:
         """The lanes joined: by halves, on vectors; the last few one by one."""
         lanes, lane = self.lanes, Affine.of(self.lane)
@@ -291,11 +334,10 @@ class SplitLoop:
 
     def _taking(self, index: Affine, first: bool = False) -> tuple[Stmt, ...]:
         """The loop's body at an index, whose values the lanes take, or begin with."""
-        return tuple(self._taken(one, first) for one in self._moved(index))
+        return tuple(self._taken(one, Affine.of(self.lane), first) for one in self._moved(index))
 
-    def _taken(self, stmt: Stmt, first: bool) -> Stmt:
-        lane = Affine.of(self.lane)
+    def _taken(self, stmt: Stmt, cell: Affine, first: bool = False) -> Stmt:
         for one in self.accumulators:
             if (value := one.taken(stmt)) is not None:
-                return Store(one.cells, (lane,), value) if first else one.taking(value, lane)
+                return Store(one.cells, (cell,), value) if first else one.taking(value, cell)
         return stmt

@@ -1,7 +1,8 @@
 """What a kernel costs: operations, memory touched, memory moved.
 
 Flops are arithmetic operations of the table, each counted once every time it runs, whatever it takes: an exponential is
-one, and one of three operands (a fused multiply-add) two. Comparisons, choices and conversions are counted apart, and
+one, and one of three operands (a fused multiply-add) two. Functions such as exponentials are counted once more by
+themselves: they take as long as many others. Comparisons, choices and conversions are counted apart, and
 what only hands a value on is not counted at all; nor are affine indices.
 
 `read` and `written` are bytes of different cells, each counted once: what must come from memory and go there if caches
@@ -25,6 +26,7 @@ from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
+from weft.optimise.latency import is_long_latency
 from weft.schedule.access_footprints import box_of, union
 from weft.schedule.nodes import Kernel
 
@@ -40,6 +42,7 @@ class Cost:
     loads: int = 0
     stores: int = 0
     exact: bool = True
+    functions: int = 0
 
     @property
     def footprint(self) -> int:
@@ -60,6 +63,7 @@ class Cost:
             self.loads + other.loads,
             self.stores + other.stores,
             self.exact and other.exact,
+            self.functions + other.functions,
         )
 
 
@@ -68,10 +72,14 @@ def cost(kernel: Kernel) -> Cost:
     total = Cost()
     for scalar, times, tested in _computed(kernel.body):
         inside = walk(scalar)
-        total += Cost(times * sum(map(_flops, inside)), times * sum(map(_others, inside)), exact=not tested)
-    for buffer, own in sites(kernel.body).items():
-        total += _memory(buffer, own)
-    return total
+        flops, others, functions = (times * sum(map(each, inside)) for each in (_flops, _others, _functions))
+        total += Cost(flops, others, exact=not tested, functions=functions)
+    return sum(memory_costs(kernel).values(), total)
+
+
+def memory_costs(kernel: Kernel) -> dict[Buffer, Cost]:
+    """The bytes of each buffer that running a kernel once costs."""
+    return {buffer: _memory(buffer, own) for buffer, own in sites(kernel.body).items()}
 
 
 def roofline(cost: Cost, machine: Machine, held: int = 0) -> float:
@@ -81,6 +89,11 @@ def roofline(cost: Cost, machine: Machine, held: int = 0) -> float:
     cores = machine.cores if held <= machine.caches[-1] else 1  # memory is that of all of them
     moved = cost.footprint / (machine.bytes_per_s_of(held // cores) * cores)
     return max(cost.flops / (machine.flops_per_s * machine.cores), moved)
+
+
+def computing_seconds(cost: Cost, machine: Machine) -> float:
+    """The seconds that one core computes, functions as long as such code takes on it: that is no bound."""
+    return cost.flops / machine.flops_per_s + cost.functions * machine.function_ns * 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +166,10 @@ def _flops(scalar: Scalar) -> int:
     op = OPS[scalar.op]
     hands_on = op.typing in (typing.first, typing.second, typing.selection)
     return 0 if hands_on or op.truth else max(1, op.arity - 1)
+
+
+def _functions(scalar: Scalar) -> int:
+    return int(isinstance(scalar, Call) and is_long_latency(scalar))
 
 
 def _others(scalar: Scalar) -> int:

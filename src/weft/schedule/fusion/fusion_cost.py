@@ -15,7 +15,7 @@ from weft.loops import Buffer, For, Let, Local, Set, Store
 from weft.loops.affine_accesses import independent
 from weft.loops.effects import effects, read_in, sources
 from weft.loops.joint_sums import all_sums
-from weft.loops.legality import carried
+from weft.loops.legality import carried, points
 from weft.loops.product_legality import shared_product
 from weft.loops.staged import parts_of
 from weft.loops.walk import around, everything, parts, walk
@@ -29,6 +29,9 @@ from weft.schedule.nests.split_products import best_strips
 from weft.schedule.products.contractions import Contracting
 from weft.schedule.products.tile import best_tile, lanes_of, steps_of
 from weft.schedule.work_estimate import work_ns
+
+#: What threads can share of a contraction.
+_SIDES = ("rows", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class FusionCost:
         A sum of all its cells leaves it to one thread: it saves a pass over these, and the work of the others.
         """
         ns, cores = work_ns(before.placed, self.machine), self.machine.cores
-        if ns < 2 * self.options.chunk_ns or _is_shareable(after) or not _is_shareable(before):
+        if ns < 2 * self.options.chunk_ns or self._is_shareable(after) or not self._is_shareable(before):
             return ""
         saved, lost = pass_ns(self.machine, *effects(before.rest).buffers), ns * (1 - 1 / cores)
         return f"it would save {saved:.0f} ns of memory and leave {lost:.0f} ns to one thread" if lost > saved else ""
@@ -163,6 +166,20 @@ class FusionCost:
             sum(map(_functions, alone)) * points * (self.machine.scalar_function_ns - self.machine.vector_function_ns)
         )
 
+    def _is_shareable(self, found: Contracting) -> bool:
+        """Can threads share the batches of a contraction, or rows or columns of each, where tiles leave several?"""
+        staged, batch = found.staged, found.what.batch
+        return any(self._several_tiles(found, side) and not shared_product(staged, side) for side in _SIDES) or (
+            bool(batch) and not carried(batch[:1], around(batch[1:], (staged,)))
+        )
+
+    def _several_tiles(self, found: Contracting, side: str) -> bool:
+        """Has a contraction more than a usual tile of rows, or of columns?"""
+        lines, lanes = self.options.thresholds, lanes_of(found.parts, self.machine)
+        if side == "rows":
+            return points(found.parts.left) > lines.tile_rows
+        return points(found.parts.right) > lines.tile_vectors * lanes
+
     def _one_is_parallel(self, *both: Level) -> bool:
         """Is one of two nests parallel, and long enough to be shared, and the other not?"""
         long = [points_of(one) >= 2 * self.options.chunk_ns * self.machine.points_per_ns for one in both]
@@ -170,14 +187,6 @@ class FusionCost:
             return False
         parallel = list(map(_is_parallel, both))
         return parallel[0] != parallel[1] and long[parallel.index(True)]
-
-
-def _is_shareable(found: Contracting) -> bool:
-    """Can threads share the batches of a contraction, or rows or columns of each?"""
-    staged, batch = found.staged, found.what.batch
-    return any(not shared_product(staged, side) for side in ("rows", "columns")) or (
-        bool(batch) and not carried(batch[:1], around(batch[1:], (staged,)))
-    )
 
 
 def points_of(level: Level) -> int:

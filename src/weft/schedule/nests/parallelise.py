@@ -42,7 +42,7 @@ def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[
             return (stmt,)
         if isinstance(stmt, Staged):
             return (_product(stmt, ns, options),)
-        if stmt.size < options.thresholds.few_iterations and len(collapsed_loops(stmt)[0]) == len(stmt.body) == 1:
+        if _is_uneven(stmt.size, options) and len(collapsed_loops(stmt)[0]) == len(stmt.body) == 1:
             inside = with_body(stmt, top_down(stmt.body, rule))
             if any(map(is_shared, everything((inside,)))):
                 return (inside,)
@@ -53,6 +53,11 @@ def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[
         return None if found is None else (found,)
 
     return top_down(body, rule)
+
+
+def _is_uneven(size: int, options: CompileOptions) -> bool:
+    """Are iterations so few that some cores would have more of them than others?"""
+    return size < options.thresholds.few_iterations and size % options.machine.cores > 0
 
 
 def _loop(loop: For, ns: float, options: CompileOptions, body: Sequence[Stmt], own: Collection[Buffer]) -> For | None:

@@ -89,7 +89,8 @@ def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:
 
 def _lanes_in_registers(loop: For, options: CompileOptions) -> For | None:
     """A loop over the lanes of accumulators that registers hold, written out; None if it is none, or too long."""
-    held = [one for one in effects(loop.body).buffers if _is_partial(one) and one.shape == (loop.size,)]
+    cells = (points(collapsed_loops(loop)[0]),)
+    held = [one for one in effects(loop.body).buffers if _is_partial(one) and one.shape == cells]
     return in_registers(loop, held, options) if held else None
 
 
