@@ -14,12 +14,12 @@ class Thresholds:
     """The lines that passes draw, as they were found best: `wf.CompileOptions(thresholds=wf.Thresholds(tile_rows=6))`.
 
     **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; where
-    `few_tiles` or less do that are taller, it has `tall_tile_rows`. One whose sums are interleaved has
-    `interleaved_vectors`. One that has all rows, or loads its columns where
-    they lie, has as many vectors as registers hold, `row_vectors` at most. Along sums it has half as many rows times
-    `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are packed,
-    `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles` tiles
-    share it before the next block of sums; of several loops over rows, all rows do if they are no more than
+    `few_tiles` or less do that are taller, it has `tall_tile_rows`, unless the last one would then be lower, and of the
+    usual ones none is. One whose sums are interleaved has `interleaved_vectors`. One that has all rows, or loads its
+    columns where they lie, has as many vectors as registers hold, `row_vectors` at most. Along sums it has half as many
+    rows times `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on columns are
+    packed, `panels_at_once` where those of one come from far. Where their sums do not fit into one panel, `group_tiles`
+    tiles share it before the next block of sums; of several loops over rows, all rows do if they are no more than
     `group_rows`. Rows that are packed are so for `group_panels` panels, `packed_strips` strips of them at once; those
     that are copied before, all for `copied_sums` sums at once. What a tile reads of its rows is prefetched `rows_ahead`
     cache lines ahead, if it is one piece of memory that comes from far. Of contractions whose results meet at the same

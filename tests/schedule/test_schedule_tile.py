@@ -351,6 +351,16 @@ def test_tiles_are_as_large_as_the_machine_s_registers(facts: dict[str, float], 
     assert (dot.rows, dot.vectors, dot.lanes) == (max(1, shape[0] // 2), 4, shape[2])
 
 
+def test_a_few_tiles_are_taller_where_the_last_is_no_lower_for_it() -> None:
+    def height(rows: int, options: CompileOptions) -> int:
+        return shape_of(contraction("ik;kj=>ij", i=rows, j=80, k=48), options).rows
+
+    avx512 = on(vector_bytes=64, registers=32)
+    usual = avx512.but(thresholds=Thresholds(tall_tile_rows=8))
+    assert [height(rows, avx512) for rows in (10, 20, 25, 28, 30, 35)] == [10, 10, 9, 7, 10, 7]
+    assert all(rows % height(rows, avx512) == 0 for rows in range(1, 50) if rows % height(rows, usual) == 0)
+
+
 @pytest.mark.parametrize(
     ("columns", "shape"),
     [

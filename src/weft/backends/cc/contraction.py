@@ -116,7 +116,8 @@ class Placed(TilesBeside):
         dtype, block = TRANSPOSED[self.accumulator]
         depth, rows = f"(columns + {block - 1}) / {block} * {block}", self._turned
         which = ["", *(f"_{one.at}" for one in self.beside)]
-        return [f"weft_transpose_{dtype}(sums{one}, wide, {depth}, {rows}, turned{one}, {rows});" for one in which]
+        of = f"weft_transpose_blocks_{dtype}"
+        return [f"{of}(sums{one}, wide, {depth}, {rows}, turned{one}, {rows});" for one in which]
 
     @property
     def _at_once(self) -> str:

@@ -23,6 +23,10 @@
     typedef uint64_t weft_uint64v##W __attribute__((vector_size(W), aligned(8), may_alias));                           \
     typedef uint8_t weft_boolv##W __attribute__((vector_size(W), aligned(1), may_alias));
 
+/* A number in all lanes. Less zero it is what it was, also if it is -0.0. */
+#define WEFT_EACH(T, t, W)                                                                                             \
+    static WEFT_TILE weft_##t##v##W weft_each_##t##v##W(T x) { return x - (weft_##t##v##W){0}; }
+
 /* Operations on vectors that are none of the language's: lane by lane. Of two numbers, the larger takes one comparison. */
 #define WEFT_LANES(T, t, W, value)                                                                                     \
     {                                                                                                                  \
@@ -30,7 +34,6 @@
         _Pragma("omp simd") for (int at = 0; at < (int)(W / sizeof(T)); at++) made[at] = value;                        \
         return made;                                                                                                   \
     }
-#define WEFT_EACH(T, t, W) static WEFT_TILE weft_##t##v##W weft_each_##t##v##W(T x) WEFT_LANES(T, t, W, x)
 #define WEFT_EXTREMUM(name, T, t, W, value)                                                                            \
     static WEFT_TILE weft_##t##v##W name(weft_##t##v##W x, weft_##t##v##W y) WEFT_LANES(T, t, W, value)
 #define WEFT_FLOAT_EXTREMA(T, t, W)                                                                                    \
@@ -243,6 +246,13 @@ static inline void weft_transpose_block_float64(const double *from, int64_t stri
 /* Columns, each `stride` after the one before, become rows of a panel `wide` apart, with zeros beyond the last column.
    Some lines of memory are transposed at a time: where the stride is a power of two, a cache holds few of them. */
 #define WEFT_TRANSPOSE(T, t)                                                                                           \
+    static inline void weft_transpose_blocks_##t(const T *restrict from, int64_t stride, int64_t depth,                \
+                                                 int64_t columns, T *restrict to, int64_t wide)                        \
+    {                                                                                                                  \
+        for (int64_t c = 0; c < columns; c += weft_block_##t)                                                          \
+            for (int64_t k = 0; k < depth; k += weft_block_##t)                                                        \
+                weft_transpose_block_##t(from + c * stride + k, stride, to + k * wide + c, wide);                      \
+    }                                                                                                                  \
     static inline void weft_transpose_##t(const T *restrict from, int64_t stride, int64_t depth, int64_t columns,      \
                                           T *restrict to, int64_t wide)                                                \
     {                                                                                                                  \
@@ -250,14 +260,9 @@ static inline void weft_transpose_block_float64(const double *from, int64_t stri
         const int64_t whole = columns - columns % size;                                                                \
         for (int64_t first = 0; first < depth; first += line) {                                                        \
             const int64_t end = depth - first < line ? depth : first + line, blocks = end - (end - first) % size;      \
-            for (int64_t c = 0; c < whole; c += size) {                                                                \
-                for (int64_t k = first; k < blocks; k += size)                                                         \
-                    weft_transpose_block_##t(from + c * stride + k, stride, to + k * wide + c, wide);                  \
-                for (int64_t k = blocks; k < end; k++)                                                                 \
-                    for (int64_t n = c; n < c + size; n++) to[k * wide + n] = from[n * stride + k];                    \
-            }                                                                                                          \
+            weft_transpose_blocks_##t(from + first, stride, blocks - first, whole, to + first * wide, wide);           \
             for (int64_t k = first; k < end; k++) {                                                                    \
-                for (int64_t c = whole; c < columns; c++) to[k * wide + c] = from[c * stride + k];                     \
+                for (int64_t c = k < blocks ? whole : 0; c < columns; c++) to[k * wide + c] = from[c * stride + k];    \
                 for (int64_t c = columns; c < wide; c++) to[k * wide + c] = 0;                                         \
             }                                                                                                          \
         }                                                                                                              \

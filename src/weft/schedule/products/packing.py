@@ -175,9 +175,16 @@ def scattered_rows(parts: Parts, machine: Machine) -> bool:
 def most_rows(options: CompileOptions, vectors: int, size: int) -> int:
     """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare.
 
-    Of so few rows that fewer tiles do, these are taller.
+    Of so few rows that fewer tiles do, these are taller; not where the last one is then lower than the others, which is
+    one more micro-kernel, and usual ones are all of one height.
     """
     thresholds, wide = options.thresholds, max(vectors, options.thresholds.tile_vectors)
     held = max(1, (options.machine.registers - wide - 2) // wide)
     usual, tall = min(thresholds.tile_rows, held), min(thresholds.tall_tile_rows, held)
-    return tall if -(-size // tall) < min(-(-size // usual), thresholds.few_tiles + 1) else usual
+    fewer = -(-size // tall) < min(-(-size // usual), thresholds.few_tiles + 1)
+    return tall if fewer and not (size % even(size, tall) > 0 == size % even(size, usual)) else usual
+
+
+def even(size: int, most: int) -> int:
+    """How many a part of so many has: at most so many, and about the same in each."""
+    return -(-size // -(-size // most))

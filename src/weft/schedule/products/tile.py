@@ -46,6 +46,7 @@ from weft.schedule.options import Options
 from weft.schedule.products.packing import (
     DEPTH,
     deepest,
+    even,
     lines_ahead,
     most_rows,
     panels_at_once,
@@ -154,11 +155,6 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
         else:
             each, cut = -(-size // (most // each)), True
     return each if cut else 1
-
-
-def even(size: int, most: int) -> int:
-    """How many a part of so many has: at most so many, and about the same in each."""
-    return -(-size // -(-size // most))
 
 
 # Ways

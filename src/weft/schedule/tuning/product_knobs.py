@@ -14,7 +14,8 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
 from weft.schedule.nests.bands import tile_loop
 from weft.schedule.nests.parallelise import sides
-from weft.schedule.products.tile import arranged_as, even, retiled, tilings
+from weft.schedule.products.packing import even
+from weft.schedule.products.tile import arranged_as, retiled, tilings
 from weft.schedule.tuning.knobs import Knob, chunk_sizes
 
 #: Rows and vectors of tiles that are tried.
