@@ -53,7 +53,8 @@ class Thresholds:
     lines at least are fetched while the one before is worked on, where there are more of them than the second cache
     holds; those that are gathered `gathered_lines` lines before they are read. What is stored in pieces of
     `bypassed_lines` at least goes past the caches, where all that is touched is more than they hold, or where rows that
-    are passed over several times fill `rows_share` of the first one with the next.
+    are passed over several times fill `rows_share` of the first one with the next. What is read across what is stored
+    is so in blocks of `block_lines` cache lines at most.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share, if joining these takes no more than `simt_joining_share` of the
@@ -113,6 +114,7 @@ class Thresholds:
     fetched_lines: int = 8
     gathered_lines: int = 128
     bypassed_lines: int = 4
+    block_lines: int = 4
     rows_share: float = 3 / 4
     simt_strips: int = 1024
     simt_joining_share: float = 1 / 8
@@ -144,7 +146,7 @@ _MOST = {
     "dot_row_columns": 64,
 }
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "panels_at_once": 1024, "look_tiles": 1024}
-_MOST |= {"rows_ahead": 1024}
+_MOST |= {"rows_ahead": 1024, "block_lines": 1024}
 _MOST |= {"joint_sums": 16, "joint_tiles": 1024}
 _MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.

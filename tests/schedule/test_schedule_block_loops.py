@@ -15,6 +15,7 @@ from weft.machine import COMMON
 from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.nests.block_loops import blocked
 from weft.tc import Options
+from weft.thresholds import Thresholds
 
 #: A machine whose first cache holds 64 lines, so that a block is 32 long, and the options for it.
 SMALL = replace(COMMON, caches=(1 << 12, 1 << 21))
@@ -56,6 +57,17 @@ def in_blocks(one: Program) -> Program:
 
 def test_before_and_after() -> None:
     assert show(in_blocks(program(BEFORE))) == AFTER
+
+
+@pytest.mark.parametrize(
+    ("held", "most", "lines"), [(1 << 12, 4, 1), (1 << 13, 4, 2), (1 << 15, 4, 4), (1 << 15, 3, 3)]
+)
+def test_blocks_are_some_lines_wide_where_squares_of_that_fit(held: int, most: int, lines: int) -> None:
+    options = OPTIONS.but(machine=replace(SMALL, caches=(held, 1 << 21)), thresholds=Thresholds(block_lines=most))
+    x, y = replace(X, shape=(960, 960)), replace(Y, shape=(960, 960))
+    before = program("for i in range(960):\n    for j in range(960):\n        y[i, j] = x[j, i]", x, y)
+    found = check(Program(blocked(before.body, options)), {})
+    assert f"x[{16 * lines}*j_block + j, " in show(found)
 
 
 def test_rows_of_a_copy_are_an_odd_number_of_lines() -> None:

@@ -4,13 +4,13 @@
 
     becomes, where the first cache holds 32 KiB,
 
-    for i_block in range(8): for j_block in range(256):
-        for j in range(16): for i in range(256): x_block[j, i] = x[16 j_block + j, 256 i_block + i]
-        for i in range(256): for j in range(16): y[256 i_block + i, 16 j_block + j] = x_block[j, i]
+    for i_block in range(32): for j_block in range(64):
+        for j in range(64): for i in range(64): x_block[j, i] = x[64 j_block + j, 64 i_block + i]
+        for i in range(64): for j in range(64): y[64 i_block + i, 64 j_block + j] = x_block[j, i]
 
-A block is as wide as a line along the loop that stores, and along the one that reads as long as half of the first cache
-allows. Of lines that are a power of two apart a cache holds few: the copy has rows of an odd number of lines. What
-is left of a loop by its blocks is a shorter one.
+A block has several lines along the loop that stores, so that memory is written in larger pieces, and is as long along
+the one that reads as half of the first cache allows, but no less than square. Of lines that are a power of two apart a
+cache holds few: the copy has rows of an odd number of lines. What is left of a loop by its blocks is a shorter one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def blocked(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     def rule(stmt: Stmt) -> Body | None:
         if not isinstance(stmt, For):
             return (stmt,) if isinstance(stmt, Staged) else None
-        found = _across(Band(*perfect((stmt,))), machine)
+        found = _across(Band(*perfect((stmt,))), options)
         return None if found is None else tuple(_in_blocks(found, names, machine))
 
     return top_down(body, rule)
@@ -54,12 +54,13 @@ class _Across:
     stored: Loop
     read: Loop
     cells: tuple[Read, ...]
-    #: So many numbers that are stored fill a cache line.
+    #: So many numbers that are stored fill the lines of a block.
     wide: int
 
 
-def _across(band: Band, machine: Machine) -> _Across | None:
+def _across(band: Band, options: CompileOptions) -> _Across | None:
     """What a nest reads across; None if that is nothing or little, or if its points must run in order."""
+    machine = options.machine
     if len(band.loops) < 2 or not all(isinstance(one, Let | Store | Update) for one in band.block):
         return None
     touched = [(Read(one.buffer, one.at), one.writes) for one in accesses(band.block) if one.at is not None]
@@ -73,11 +74,21 @@ def _across(band: Band, machine: Machine) -> _Across | None:
     if read is None:
         return None
     cells = [one for one in dict.fromkeys(cells) if stride_of(one, read[0]) == 1]
-    wide = machine.line_bytes // _itemsize(next(one for one in written if stride_of(one, stored[0]) == 1))
+    line = machine.line_bytes // _itemsize(next(one for one in written if stride_of(one, stored[0]) == 1))
     reused = [*((one, read) for one in cells), *((one, stored) for one in written)]
     if not any(_is_evicted(one, along, band.loops, machine) for one, along in reused):
         return None
-    return _Across(band, stored, read, tuple(cells), wide) if all(map(band.is_independent, band.loops)) else None
+    if not all(map(band.is_independent, band.loops)):
+        return None
+    return _Across(band, stored, read, tuple(cells), _wide(line, cells, options))
+
+
+def _wide(line: int, cells: Sequence[Read], options: CompileOptions) -> int:
+    """How many numbers a block stores side by side: some lines of them, one if half of the first cache does not hold as
+    many rows of what is read."""
+    most, itemsize = options.machine.caches[0] // 2, sum(map(_itemsize, cells))
+    lines = range(options.thresholds.block_lines, 1, -1)
+    return line * next((many for many in lines if (many * line) ** 2 * itemsize <= most), 1)
 
 
 def _side_by_side(cells: Sequence[Read], loops: Sequence[Loop]) -> Loop | None:
