@@ -208,6 +208,17 @@ def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: st
     assert str(caught.value) == f"a product cannot run {wrong}: {problem}"
 
 
+def test_only_rows_that_a_tile_reads_as_they_are_can_be_prefetched() -> None:
+    a, b, c = (Buffer(at, name, (48, 48), "float32") for at, name in enumerate("abc"))
+    computed = Call("neg", (Read(a, places("ki")),)), Read(b, places("kj"))
+    ends, loops = [Store(c, places("ij"), TOTAL)], ([(name, 48)] for name in "ijk")
+    staged = staged_product(*loops, Let(TOTAL, ZERO), SUM_OF_PRODUCTS, computed, ends)
+    assert check(Program((replace(staged, what=replace(staged.what, tile=PLAIN)),)))
+    bad = replace(staged, what=replace(staged.what, tile=replace(PLAIN, ahead=1)))
+    with pytest.raises(MalformedLoops, match="rows are prefetched where tiles read them as they lie"):
+        check(Program((bad,)))
+
+
 def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
     staged = contraction("ik;kj=>ij", i=64, j=80, k=48)
     one = Buffer(9, "d", (1,), "float32")
