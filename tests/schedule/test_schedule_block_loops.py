@@ -137,9 +137,14 @@ PERMUTED = st.integers(2, 4).flatmap(
 
 
 @settings(max_examples=40)
-@given(PERMUTED, st.sampled_from(["float32", "float64", "int16"]), st.sampled_from(["=", "+="]))
+@given(
+    PERMUTED,
+    st.sampled_from(["float32", "float64", "int16"]),
+    st.sampled_from(["=", "+="]),
+    st.sampled_from([(1 << 9, 64), (1 << 10, 16)]),  # blocks are a line wide, or several
+)
 def test_what_is_computed_stays_the_same(
-    drawn: tuple[tuple[int, ...], list[tuple[int, ...]], tuple[int, ...]], dtype: str, how: str
+    drawn: tuple[tuple[int, ...], list[tuple[int, ...]], tuple[int, ...]], dtype: str, how: str, cache: tuple[int, int]
 ) -> None:
     sizes, (stored, *read), order = drawn
     while np.prod(sizes) > 6000:
@@ -154,7 +159,8 @@ def test_what_is_computed_stays_the_same(
     lines = [f"{'    ' * depth}for i{axis} in range({sizes[axis]}):" for depth, axis in enumerate(order)]
     text = "\n".join([*lines, f"{'    ' * len(order)}{cells[0]} {how} {' + '.join(cells[1:])}"])
     one = check(parse(text, (y, *xs)))
-    random, tiny = np.random.default_rng(0), DEFAULTS.but(machine=replace(COMMON, caches=(1 << 9, 1 << 21)))
+    random, (held, line) = np.random.default_rng(0), cache
+    tiny = DEFAULTS.but(machine=replace(COMMON, caches=(held, 1 << 21), line_bytes=line))
     values = {each: random.integers(-9, 9, each.shape).astype(dtype) for each in (y, *xs)}
     found = []
     for each in (one, check(Program(blocked(one.body, tiny)))):
